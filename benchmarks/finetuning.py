@@ -47,7 +47,7 @@ from maskwright.train.finetuning.finetune import fit
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "recipes"))
 
-from commands import minilm_folder  # noqa: E402
+from common import minilm_folder  # noqa: E402
 
 SIDES = ("maskwright", "transformers")
 MODEL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -21,11 +21,9 @@ Results: OUTPUT/gpu.json and OUTPUT/gpu.md, rewritten after every measurement. O
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Timer
@@ -37,7 +35,7 @@ sys.path[:0] = [str(HERE), str(HERE / "on_gpu"), str(HERE.parent / "src")]
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from inputs import prepare_inputs  # noqa: E402
-from tables import table, write_part  # noqa: E402
+from tables import commit, table, version, write_part  # noqa: E402
 
 from maskwright.core.gpus import gpu_from_driver_name  # noqa: E402
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -236,8 +234,8 @@ def machine(options: argparse.Namespace, device: torch.device, precision: str, s
         },
         "precision": precision,
         "cuda": torch.version.cuda,
-        "versions": {name: _version(name) for name in PACKAGES},
-        "commit": _commit(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "commit": commit(),
         "python": sys.version.split()[0],
         "options": {name: str(value) for name, value in vars(options).items()},
     }
@@ -260,22 +258,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="of each process on the CPU")
     parser.add_argument("--quiet", action="store_true")
     return parser.parse_args()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str | None:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    try:
-        found = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return found.stdout.strip() or None
 
 
 if __name__ == "__main__":

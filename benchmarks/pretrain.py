@@ -1,35 +1,23 @@
-"""Compare tokens per second of pre-training with transformers' BertForMaskedLM and Trainer, in one run.
+"""Tokens a second of pre-training, ours or of transformers' BertForMaskedLM: one contender in one process.
 
-Both train the same network from the same masked batches (full sequences of 128 tokens, 15 % masked) in the same
-precision with AdamW and dropout 0.1, each round in a fresh process, in turn: ours, theirs, ours, theirs, ...
-The figure is the median over rounds; the ratio is taken within a round. `make bench` runs it with several networks
-(speed/training.py).
+    python benchmarks/pretrain.py maskwright --preset bert-mini --vocab-size 8000 --precision bf16
 
-    python benchmarks/pretrain.py --rounds 3 --steps 20 --preset bert-mini --vocab-size 8000 --precision bf16
+All train the same network from the same masked batches (full sequences of 128 tokens, 15 % masked) in the same
+precision with AdamW and dropout 0.1. The speed benchmark runs them in turn, in rounds
+(`python benchmarks/speed/run.py --parts pretraining --settings mini-8k`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 WARMUP_STEPS = 4
 CONTENDERS = ("maskwright", "trainer", "loop", "loop-compiled")
-NAMES = {
-    "maskwright": "maskwright pretrain (objective mlm)",
-    "trainer": "transformers BertForMaskedLM, Trainer",
-    "loop": "transformers BertForMaskedLM, plain loop, fused AdamW",
-    "loop-compiled": "the same, compiled",
-}
 
 
 def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -52,10 +40,8 @@ def batches(vocab_size: int, length: int, sequences: int, count: int) -> list[tu
     return made
 
 
-def measure_maskwright(
-    options: argparse.Namespace, around: Callable[[Callable[[], object]], object] = lambda run: run()
-) -> float:
-    """Our training loop with the job's own steps on prepared batches. around: what runs the loop."""
+def measure_maskwright(options: argparse.Namespace) -> float:
+    """Our training loop with the job's own steps on prepared batches."""
     import torch
 
     from maskwright.data.batch import Batch
@@ -108,7 +94,7 @@ def measure_maskwright(
 
     never = options.steps + 1
     settings = LoopSettings(options.steps, 1e-4, 0.1, "linear", 0.01, 1.0, 0, 10, never, never)
-    around(lambda: train(Job(), settings, name="benchmark"))
+    train(Job(), settings, name="benchmark")
     return tokens_per_second(marks, options)
 
 
@@ -193,8 +179,9 @@ def print_rate(rate: float) -> None:
 
 
 def main() -> None:
-    """Measure one contender (in a child process), or all of them in turn."""
+    """Measure one contender."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("contender", choices=CONTENDERS)
     parser.add_argument("--preset", default="bert-mini")
     parser.add_argument("--vocab-size", type=int, default=8000)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
@@ -202,39 +189,12 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=32)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=WARMUP_STEPS, help="steps that do not count")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--contender", choices=CONTENDERS)
     options = parser.parse_args()
-    if options.contender == "maskwright":
+    kind = options.contender
+    if kind == "maskwright":
         print_rate(measure_maskwright(options))
-        return
-    if options.contender:
-        print_rate(measure_transformers(options, options.contender == "trainer", options.contender == "loop-compiled"))
-        return
-    flags = [word for name in ("preset", "vocab_size", "precision", "length", "sequences", "steps", "warm_up")
-             for word in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    for _ in range(options.rounds):
-        for name in CONTENDERS:
-            command = [sys.executable, str(Path(__file__)), *flags, "--contender", name]
-            result = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[name].append(json.loads(result.stdout.strip().splitlines()[-1])["rate"])
-    ratios = {
-        name: [ours / theirs for ours, theirs in zip(found["maskwright"], found[name], strict=True)] for name in found
-    }
-    print(
-        f"{options.preset}, vocabulary {options.vocab_size:,}, {options.sequences} x {options.length} tokens, "
-        f"{options.precision}"
-    )
-    for name in CONTENDERS:
-        rates = found[name]
-        print(
-            f"  {NAMES[name]:<56} {statistics.median(rates):>9,.0f} tokens/s ({min(rates):,.0f} to {max(rates):,.0f})"
-            f"   ours is {statistics.median(ratios[name]):.2f} x"
-        )
-    print(
-        json.dumps({"options": {key: str(value) for key, value in vars(options).items()}, "tokens_per_second": found})
-    )
+    else:
+        print_rate(measure_transformers(options, kind == "trainer", kind == "loop-compiled"))
 
 
 if __name__ == "__main__":

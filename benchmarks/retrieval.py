@@ -85,7 +85,7 @@ def timed(train: Any, job: dict[str, Any]) -> None:
 
 def plan(kind: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The runs of one kind, with the rows written as files that both sides read."""
-    from commands import minilm_folder
+    from common import minilm_folder
 
     from maskwright.hub.folders import load_model
 

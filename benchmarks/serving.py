@@ -32,7 +32,6 @@ import os
 import platform
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,10 +45,10 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 sys.path[:0] = [str(HERE), str(HERE / "loads"), str(REPOSITORY / "recipes"), str(REPOSITORY / "src")]
 
-from commands import minilm_folder  # noqa: E402
+from common import minilm_folder  # noqa: E402
 from load import Load, Request, closed_loop, open_loop, post, summary  # noqa: E402
 from servers import Running, Server, infinity, ours, plain, running  # noqa: E402
-from tables import table, write_part  # noqa: E402
+from tables import commit, table, write_part  # noqa: E402
 
 import maskwright as mw  # noqa: E402
 from maskwright.core.storage import write_json  # noqa: E402
@@ -263,11 +262,9 @@ def library(folder: Path, texts: list[str], seconds: float) -> dict[str, float]:
 
 def measured_on(options: argparse.Namespace) -> dict[str, Any]:
     """Date, commit, machine, and how long each scenario took."""
-    git = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "commit": commit or "unknown",
+        "commit": commit() or "unknown",
         "machine": f"{platform.platform(terse=True)}, {usable_cores()} cores, Python {platform.python_version()}",
         "threads": os.environ.get("OMP_NUM_THREADS", ""),
         "load": os.getloadavg()[0],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +56,21 @@ def write_part(page: Path, name: str, lines: list[str], title: str) -> None:
     after = rest.partition(end)[2] if mark else ""
     text = "\n".join([begin, "", *lines, "", end])
     write_text(page, f"{before.rstrip()}\n\n{text}\n{after.lstrip()}")
+
+
+def version(name: str) -> str | None:
+    """Of an installed package."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def commit() -> str:
+    """Of the code that is measured; empty where git does not say."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return found.stdout.strip()

@@ -29,10 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-from data_sets import data_file, made_once
-from figures import minutes_of, spread
-from running import run_main
+from common import data_file, made_once, minutes_of, options_of, read_options, run_main, spread
 
 from maskwright.core import storage
 from maskwright.core.progress import note
@@ -87,8 +84,6 @@ MEASURED_STEPS = 8
 def main() -> None:
     """Train, score, search, write."""
     chosen = _options()
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
     prepare(chosen)
     steps = steps_of(chosen)
     runs = []
@@ -114,8 +109,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--text", choices=list(TEXTS), default="tinyshakespeare")
     options.add_argument("--seeds", type=int, default=1)
     options.add_argument("--minutes", type=float, default=30.0, help="of one training; --steps says it otherwise")
@@ -127,10 +121,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--lr", type=float, default=2e-3)
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="fp32")
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
-    if chosen.seeds < 1:
-        options.error("--seeds must be 1 or more")
+    chosen = read_options(options)
     return chosen
 
 

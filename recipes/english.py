@@ -25,11 +25,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
-from data_sets import data_file, made_once
+from common import data_file, made_once, options_of, read_options, run_main
 from english_scores import pronoun_shares, scores
 from english_start import teachers_layers, write_vocabulary
-from running import run_main
 
 from maskwright.core import storage
 from maskwright.core.errors import InputError
@@ -94,8 +92,7 @@ SOURCES = (
 
 def main() -> None:
     """Text, tokenizer, embeddings, training, scores, export."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--files", type=int, default=FILES, help=f"files of text to train on, of {FILES}")
     options.add_argument("--tokens", type=float, default=150e6, help="training tokens, repetitions included")
     options.add_argument("--start", type=Path, help="student of an earlier run, which initializes this one")
@@ -107,10 +104,7 @@ def main() -> None:
     options.add_argument("--mask-weight", type=float, default=0.1, help="weight of the loss of masked tokens")
     options.add_argument("--mask-rate", type=float, default=0.2, help="masking probability, in half of the texts")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
+    chosen = read_options(options)
     place = chosen.text or chosen.output / "text"
     text = made_once(place, {"seed": chosen.seed}, lambda folder: write_text(folder, chosen.seed))
     tokenizer = chosen.output / "tokenizer"

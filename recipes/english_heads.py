@@ -26,11 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from data_sets import data_file, made_once
+from common import data_file, made_once, minutes_of, options_of, read_options, run_main
 from english_scores import fitted_tfidf
-from figures import minutes_of
-from running import run_main
 
 from maskwright.api import open_predictor
 from maskwright.core import storage
@@ -179,17 +176,13 @@ HEADS = {
 
 def main() -> None:
     """Train, score and export the chosen heads; print a table."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = options_of(__doc__)
     options.add_argument("names", nargs="*", metavar="HEAD", help=f"of {', '.join(HEADS)}; all without")
-    options.add_argument("-o", "--output", type=Path, required=True)
     options.add_argument("--epochs", type=int, help="epochs of every head, for a short trial")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
+    chosen = read_options(options)
     if unknown := sorted(set(chosen.names) - set(HEADS)):
         options.error(f"there is no head {', '.join(unknown)}; there are {', '.join(HEADS)}")
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
     found = {name: made(name, chosen) for name in chosen.names or HEADS}
     print(table(found))
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from data_sets import data_file
-from running import run_main
+from common import data_file, run_main
 
 from maskwright.api import open_embedder
 from maskwright.core import storage

@@ -14,9 +14,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from commands import minilm_folder, run
-from data_sets import data_folder
-from running import run_main
+from common import data_folder, minilm_folder, run, run_main
 
 from maskwright.core.storage import write_text
 

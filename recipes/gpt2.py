@@ -26,9 +26,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from data_sets import TEXTS, data_file, documents_of, made_once
-from figures import minutes_of, spread
-from running import run_main
+from common import TEXTS, data_file, documents_of, made_once, minutes_of, options_of, read_options, run_main, spread
 from torch import Tensor, nn
 
 from maskwright.core import registry, storage
@@ -80,21 +78,15 @@ RECIPES = {
 
 def main() -> None:
     """Train both, score both."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = options_of(__doc__)
     options.add_argument("recipe", choices=list(RECIPES))
-    options.add_argument("-o", "--output", type=Path, required=True)
     for name in ("steps", "layers", "hidden", "heads", "max-length", "batch-tokens"):
         options.add_argument(f"--{name}", type=int, help="instead of the recipe's")
     options.add_argument("--seeds", type=int, default=1)
     options.add_argument("--sides", default=",".join(SIDES), help="one of the two, or none")
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="auto")
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
-    if chosen.seeds < 1:
-        options.error("--seeds must be 1 or more")
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
+    chosen = read_options(options)
     own = {name: value for name, value in vars(chosen).items() if name in vars(RECIPES["english"]) and value}
     recipe = replace(RECIPES[chosen.recipe], **own)
     write = write_english if chosen.recipe == "english" else write_characters

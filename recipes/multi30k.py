@@ -10,15 +10,11 @@ resume.
 
 from __future__ import annotations
 
-import argparse
 import random
 from functools import partial
 from pathlib import Path
 
-from captions import captions
-from commands import run
-from data_sets import made_once
-from running import run_main
+from common import captions, made_once, options_of, read_options, run, run_main
 
 from maskwright.core import storage
 from maskwright.text.tokenizers.tokenizer import Tokenizer
@@ -28,15 +24,14 @@ HELD_BACK = 1000  # pairs of train on which choices are made
 
 def main() -> None:
     """Train and score."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--source", choices=["de", "fr"], default="de")
     options.add_argument("--epochs", type=int, default=20)
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--seed", type=int, default=0, help="another one needs another -o")
-    chosen = options.parse_args()
+    chosen = read_options(options)
     sizes = {"vocab_size": chosen.vocab_size}
     make = partial(write_data, source=chosen.source, vocab_size=chosen.vocab_size)
     data = made_once(chosen.output / f"data-{chosen.source}", sizes, make)

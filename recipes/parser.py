@@ -10,13 +10,11 @@ shows the two parses. Rerun the same command to resume.
 
 from __future__ import annotations
 
-import argparse
 import random
 from functools import partial
 from pathlib import Path
 
-from data_sets import made_once
-from running import run_main
+from common import made_once, options_of, read_options, run_main
 
 from maskwright.api import load
 from maskwright.core import storage
@@ -36,11 +34,10 @@ SHOWN = "I shot an elephant in my pajamas"
 
 def main() -> None:
     """Draw trees, train, report, show both readings."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--sentences", type=int, default=6000)
     options.add_argument("--epochs", type=int, default=6)
-    chosen = options.parse_args()
+    chosen = read_options(options)
     data = prepare(chosen.output / "data", chosen.sentences)
     result = finetune(
         FinetuneConfig(

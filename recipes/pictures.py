@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from commands import browser_program
+from common import browser_program, run_main
 from playwright.sync_api import sync_playwright
-from running import run_main
 
 from maskwright.core import storage
 from maskwright.core.errors import RunError

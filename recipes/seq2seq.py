@@ -26,10 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from captions import captions
-from data_sets import made_once
-from figures import spread
-from running import run_main
+from common import captions, made_once, options_of, read_options, run_main, spread
 
 from maskwright.core import storage
 from maskwright.core.progress import note
@@ -68,8 +65,6 @@ class Variant:
 def main() -> None:
     """Train all, score all, draw."""
     chosen = _options()
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
     data = prepare(chosen)
     found: dict[str, list[dict[str, Any]]] = {}
     curves: list[ByLength] = []
@@ -88,8 +83,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--source", choices=["de", "fr"], default="de")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--epochs", type=int, default=12)
@@ -104,10 +98,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--rows", type=int, help="captions to train on, for a try; all without")
     options.add_argument("--device", default="auto")
     options.add_argument("--precision", default="fp32")
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
-    if chosen.seeds < 1:
-        options.error("--seeds must be 1 or more")
+    chosen = read_options(options)
     chosen.scores = list(dict.fromkeys(chosen.score.split(",")))
     if unknown := [score for score in chosen.scores if score not in SCORES]:
         options.error(f"--score has no '{unknown[0]}': use {', '.join(SCORES)}")

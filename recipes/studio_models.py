@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from common import run_main
 from english_german import pairs
-from running import run_main
 from small_texts import questions, split, stories, tagged, topics
 
 import maskwright as mw

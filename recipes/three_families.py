@@ -20,10 +20,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import torch
-from data_sets import made_once
-from figures import minutes_of, spread
-from running import run_main
+from common import made_once, minutes_of, options_of, read_options, run_main, spread
 
 from maskwright.api import load
 from maskwright.core import storage
@@ -67,9 +64,8 @@ COLUMNS = {  # heading, and decimal places
 
 def main() -> None:
     """Train all three and show them."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = options_of(__doc__)
     options.add_argument("corpus", nargs="+")
-    options.add_argument("-o", "--output", type=Path, required=True)
     options.add_argument("--steps", type=int, default=1000)
     options.add_argument("--batch-tokens", type=int, default=4096)
     options.add_argument("--vocab-size", type=int, default=8000)
@@ -79,15 +75,10 @@ def main() -> None:
     options.add_argument("--initializer-range", type=float, default=0.02, help="of the initial weights")
     options.add_argument("--lr", type=float, default=5e-4)
     options.add_argument("--seeds", type=int, default=1)
-    options.add_argument("--threads", type=int)
     options.add_argument("--text", help="a sentence for all three; the middle word, or everything after it, is masked")
-    chosen = options.parse_args()
-    if chosen.seeds < 1:
-        options.error("--seeds must be 1 or more")
+    chosen = read_options(options)
     if chosen.layers < 2 or chosen.layers % 2:
         options.error("--layers must be even")
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
     sizes = {"corpus": chosen.corpus, "vocab_size": chosen.vocab_size}
     tokenizer = made_once(chosen.output / "data", sizes, partial(write_data, chosen)) / "tokenizer"
     found: dict[str, list[dict[str, float]]] = {family.name: [] for family in FAMILIES}

@@ -22,10 +22,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import torch
-from captions import captions
-from data_sets import made_once
-from running import run_main
+from common import captions, made_once, options_of, read_options, run_main
 
 from maskwright.api import load
 from maskwright.core import storage
@@ -45,8 +42,7 @@ HELD_BACK = 500  # pairs of each direction on which the run is watched
 
 def main() -> None:
     """Train on two directions, score three."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-o", "--output", type=Path, required=True)
+    options = options_of(__doc__)
     options.add_argument("--epochs", type=int, default=20)
     options.add_argument("--lr", type=float, default=2e-3)
     options.add_argument("--both-ways", action="store_true", help="show each pair in both directions")
@@ -54,10 +50,7 @@ def main() -> None:
     options.add_argument("--vocab-size", type=int, default=8000)
     options.add_argument("--preset", default="transformer-mini")
     options.add_argument("--beams", type=int, default=5)
-    options.add_argument("--threads", type=int)
-    chosen = options.parse_args()
-    if chosen.threads:
-        torch.set_num_threads(chosen.threads)
+    chosen = read_options(options)
     result = finetune(recipe_of(chosen, prepare(chosen.output / "data", chosen.vocab_size, chosen.both_ways)))
     show_scores(TextTranslator(place(load(result.model))), (*shown(chosen.both_ways), ZERO_SHOT), chosen.beams)
 

@@ -1,7 +1,5 @@
 """Small networks of every combination of switches, drawn by hypothesis."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from maskwright.models.config import CHOICES, ModelConfig

@@ -1,7 +1,5 @@
 """A file system that stops in the middle of its work."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

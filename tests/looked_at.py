@@ -1,7 +1,5 @@
 """Small networks of every family, with random weights and a tokenizer: what the tests of `inspect` look at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inference.samples import tokenizer

@@ -1,7 +1,5 @@
 """A small network for tests that need one and do not care which."""
 
-from __future__ import annotations
-
 SMALL = {
     "vocab_size": 60,
     "hidden_size": 16,

@@ -1,7 +1,5 @@
 """The Python names: what `mw.load` and `mw.build` give, and opening a folder for each kind of use."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -28,8 +26,7 @@ def folders(tmp_path_factory):
 def test_load_gives_the_stored_head_with_its_tokenizer(folders):
     for head in ("mlm", "nsp", "pretraining", "regression", "classification"):
         model = mw.load(folders / head)
-        assert model.head_name == head
-        assert not model.training
+        assert model.head_name == head and not model.training
         assert model.tokenizer.vocab_size == model.config.vocab_size
     assert mw.load(folders / "bare").head_name is None
     assert mw.load(folders / "classification").labels == tuple(LABELS)
@@ -55,8 +52,7 @@ def test_build_makes_what_a_preset_says():
 
 def test_a_predictor_takes_task_and_length_from_the_folder(folders):
     predictor = api.open_predictor(folders / "classification", precision="fp32")
-    assert predictor.task.labels == LABELS
-    assert predictor.max_length == 12
+    assert predictor.task.labels == LABELS and predictor.max_length == 12
     assert api.open_predictor(folders / "classification", max_length=9).max_length == 9
     assert api.open_predictor(folders / "regression").task.name == "regression"
 
@@ -125,8 +121,7 @@ def test_a_pipeline_answers_at_once_and_as_a_stream_also_from_memory(folders, mo
     copied = mw.pipeline(mw.load(folders / model), task, precision="fp32", **settings)
     for found in (opened.stream(iter(inputs)), zip(inputs, copied.predict(inputs), strict=True)):
         for (given, streamed), text, answer in zip(found, inputs, answers, strict=True):
-            assert getattr(given, "text", given) in (text, text[0])
-            assert str(streamed) == str(answer)
+            assert getattr(given, "text", given) in (text, text[0]) and str(streamed) == str(answer)
 
 
 @pytest.mark.parametrize(("task", "settings"), [("fil-mask", {}), ("embed", {"long": "fold"})])

@@ -1,7 +1,5 @@
 """Estimators: scikit-learn's conventions, and models that learn, are saved and come back."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -88,8 +86,7 @@ def test_parameters_decide_the_training(folder, classifier, capsys):
     options = {name: value for name, value in QUICK.items() if name != "lr"} | {"epochs": 1}
     plain = mw.TextClassifier(folder, lr=5e-3, **options).fit(X, Y).predict_proba(X)
     same = mw.TextClassifier(folder, learning_rate=5e-3, **options).fit(X, Y).predict_proba(X)
-    assert "learning_rate is deprecated: use lr" in capsys.readouterr().err
-    assert np.array_equal(plain, same)
+    assert "learning_rate is deprecated: use lr" in capsys.readouterr().err and np.array_equal(plain, same)
     for other in ({"lr": 1e-3}, {"schedule": "constant"}, {"warmup": 0.5}, {"random_state": 7}):
         found = mw.TextClassifier(folder, **{**options, "lr": 5e-3, **other}).fit(X, Y).predict_proba(X)
         assert not np.allclose(plain, found, atol=1e-4)
@@ -101,8 +98,7 @@ def test_parameters_decide_the_training(folder, classifier, capsys):
 def test_a_classifier_learns_and_its_probabilities_sum_to_one(classifier):
     assert classifier.score(X, Y) > 0.9
     probabilities = classifier.predict_proba(X)
-    assert probabilities.shape == (24, 2)
-    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities.shape == (24, 2) and np.allclose(probabilities.sum(axis=1), 1.0)
     assert classifier.classes_.tolist() == ["animal", "shop"]
     assert (classifier.classes_[probabilities.argmax(axis=1)] == classifier.predict(X)).all()
 
@@ -111,8 +107,7 @@ def test_a_classifier_comes_back_from_its_folder(classifier, tmp_path):
     classifier.save(tmp_path / "saved")
     again = mw.TextClassifier.load(tmp_path / "saved", precision="fp32", device="cpu")
     assert np.allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-6)
-    assert again.classes_.tolist() == classifier.classes_.tolist()
-    assert again.get_params()["epochs"] == 6
+    assert again.classes_.tolist() == classifier.classes_.tolist() and again.get_params()["epochs"] == 6
     assert again.fit(X, Y).score(X, Y) > 0.9, "it can be trained on"
 
 
@@ -123,8 +118,7 @@ def test_classes_keep_their_type_also_in_a_folder(folder, tmp_path, labels):
     fitted.save(tmp_path / "saved")
     again = mw.TextClassifier.load(tmp_path / "saved")
     for estimator in (fitted, again):
-        assert estimator.classes_.dtype == y.dtype
-        assert estimator.predict(X).dtype == y.dtype
+        assert estimator.classes_.dtype == y.dtype and estimator.predict(X).dtype == y.dtype
         assert set(estimator.predict(X).tolist()) <= set(labels)
 
 
@@ -185,8 +179,7 @@ def test_several_labels_are_a_matrix_in_and_out(folder):
     animal, shop = (np.array(Y) == name for name in ("animal", "shop"))
     gold = np.stack([animal, shop, animal & (np.array([len(text) for text in X]) > 14)], axis=1).astype(int)
     fitted = mw.TextClassifier(folder, **{**QUICK, "epochs": 10}, class_weight="balanced").fit(X, gold)
-    assert fitted.predict(X).shape == gold.shape
-    assert set(np.unique(fitted.predict(X))) <= {0, 1}
+    assert fitted.predict(X).shape == gold.shape and set(np.unique(fitted.predict(X))) <= {0, 1}
     assert (fitted.predict(X)[:, :2] == gold[:, :2]).mean() > 0.9
     assert fitted.score(X, fitted.predict(X)) == 1.0
 
@@ -198,8 +191,7 @@ def test_class_weights_move_the_answer_to_the_rare_class(folder):
         mw.TextClassifier(folder, **{**QUICK, "epochs": 1}, class_weight=weight).fit(X, y).predict_proba(X)[:, 1].mean()
         for weight in (None, "balanced", {"shop": 50.0})
     ]
-    assert shares[0] < shares[1]
-    assert shares[0] < shares[2]
+    assert shares[0] < shares[1] and shares[0] < shares[2]
 
 
 def test_a_model_in_memory_is_copied_not_changed(folder):
@@ -298,11 +290,9 @@ def test_missing_targets_are_refused_by_every_estimator(folder, name, x, targets
 def test_cross_validation_and_grid_search_run(folder):
     quick = mw.TextClassifier(folder, **{**QUICK, "epochs": 8, "lr": 1e-3})
     scores = cross_val_score(quick, X, Y, cv=2)
-    assert scores.shape == (2,)
-    assert scores.mean() > 0.6
+    assert scores.shape == (2,) and scores.mean() > 0.6
     search = GridSearchCV(quick, {"epochs": [1, 2]}, cv=2).fit(np.array(X), np.array(Y))
-    assert search.best_params_["epochs"] in (1, 2)
-    assert search.predict(X).shape == (24,)
+    assert search.best_params_["epochs"] in (1, 2) and search.predict(X).shape == (24,)
 
 
 def test_vectors_feed_a_pipeline_and_its_search(folder):
@@ -324,8 +314,7 @@ def test_a_fitted_classifier_travels_between_processes(classifier):
 def test_a_regressor_learns_numbers_and_comes_back(folder, tmp_path):
     y = np.array([1.0 if name == "animal" else 4.0 for name in Y])
     fitted = mw.TextRegressor(folder, **{**QUICK, "epochs": 15, "lr": 1e-3}).fit(X, y)
-    assert fitted.score(X, y) > 0.5
-    assert fitted.predict(X).dtype == np.float64
+    assert fitted.score(X, y) > 0.5 and fitted.predict(X).dtype == np.float64
     fitted.save(tmp_path / "saved")
     again = mw.TextRegressor.load(tmp_path / "saved", device="cpu", precision="fp32")
     assert np.allclose(again.predict(X), fitted.predict(X), atol=1e-5)
@@ -337,8 +326,7 @@ def test_a_regressor_learns_numbers_and_comes_back(folder, tmp_path):
 def test_an_embedder_needs_no_fit_and_names_its_columns(folder):
     embedder = mw.Embedder(folder, layers="concat-last-4", device="cpu", precision="fp32")
     vectors = embedder.transform(TEXTS)
-    assert vectors.shape == (len(TEXTS), 128)
-    assert vectors.dtype == np.float32
+    assert vectors.shape == (len(TEXTS), 128) and vectors.dtype == np.float32
     assert np.allclose(clone(embedder).fit(TEXTS).transform(np.array(TEXTS)), vectors, atol=1e-6)
     assert embedder.get_feature_names_out()[:2].tolist() == ["embedder0", "embedder1"]
     frame = embedder.set_output(transform="pandas").transform(TEXTS)
@@ -369,12 +357,10 @@ TAGS = [["O", "B-X", "O"], ["B-X", "O"], ["B-X", "O", "B-X"]] * 6
 @pytest.mark.parametrize("crf", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_tagger_learns_saves_and_answers_the_same(folder, tmp_path, crf):
     tagger = mw.TokenTagger(folder, **{**QUICK, "epochs": 12, "lr": 2e-3}, crf=crf).fit(SENTENCES, TAGS)
-    assert tagger.score(SENTENCES, TAGS) > 0.9
-    assert tagger.classes_ == ["O", "B-X", "I-X"]
+    assert tagger.score(SENTENCES, TAGS) > 0.9 and tagger.classes_ == ["O", "B-X", "I-X"]
     tagger.save(tmp_path / "saved")
     again = mw.TokenTagger.load(tmp_path / "saved")
-    assert again.crf is crf
-    assert again.predict(SENTENCES) == tagger.predict(SENTENCES)
+    assert again.crf is crf and again.predict(SENTENCES) == tagger.predict(SENTENCES)
     assert again.entities(["rain fell."])[0][0]["text"] == "rain"
 
 

@@ -1,7 +1,5 @@
 """A library call leaves the state of the process as it was: generators, torch's switches, hooks, environment."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import json

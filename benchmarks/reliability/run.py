@@ -28,8 +28,9 @@ from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(REPOSITORY / "tests"), str(REPOSITORY / "src")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(REPOSITORY / "tests"), str(REPOSITORY / "src")]
 
+from tables import commit  # noqa: E402
 from trials import TRIALS  # noqa: E402
 
 from maskwright.core.storage import write_json, write_text  # noqa: E402
@@ -213,12 +214,10 @@ def row_of(
 
 def measured_on(share: float) -> str:
     """Date, commit, machine, and how much of the full counts this is."""
-    git = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
     threads = os.environ.get("OMP_NUM_THREADS") or os.cpu_count()
     machine = f"{platform.system()} {platform.machine()}, {threads} threads, Python {platform.python_version()}"
     counts = "full counts" if share == 1 else f"{share:.0%} of the full counts"
-    return f"{time.strftime('%Y-%m-%d')}, commit {commit or 'unknown'}, {machine}; {counts}."
+    return f"{time.strftime('%Y-%m-%d')}, commit {commit() or 'unknown'}, {machine}; {counts}."
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ import itertools
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,10 +30,10 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1] / "recipes")]
 
-from commands import minilm_folder  # noqa: E402
+from common import minilm_folder  # noqa: E402
 from cpu import cpu_name  # noqa: E402
 from encoders import CONTENDERS, REFERENCE  # noqa: E402
-from tables import table, write_part  # noqa: E402
+from tables import commit, table, version, write_part  # noqa: E402
 from training import contests, hold  # noqa: E402
 
 from maskwright.core.progress import note, set_quiet  # noqa: E402
@@ -144,11 +143,12 @@ def measure_inference(model: str, parts: list[str], options: argparse.Namespace)
               "threads": options.threads, "calibration": calibration}  # fmt: skip
     names = options.only.split(",") if options.only else list(CONTENDERS)
     with contenders([name for name in CONTENDERS if name in names], shared, options) as (children, missing):
-        cosines = compare(children, texts, tokenizer, length, missing)
+        contest = Contest(children, texts, tokenizer, length, options)
+        cosines = compare(contest, missing)
         for part in parts:
             note(f"{model}, {part}: {', '.join(children)}")
             found = {"model": model, "part": part, "commit": commit(), "missing": missing, "cosines": cosines}
-            found |= PARTS[part](children, texts, tokenizer, length, options)
+            found |= PARTS[part](contest)
             write_json(options.output / f"{model.replace('/', '_')}-{part}.json", found)
 
 
@@ -187,16 +187,40 @@ def contenders(
             child.close()
 
 
-def compare(
-    children: dict[str, BackendProcess], texts: list[str], tokenizer: Tokenizer, length: int, missing: dict[str, str]
-) -> dict[str, dict[str, float]]:
-    """Mean and lowest centered cosine to float32. One whose vectors are others' is excluded."""
-    chosen = [*texts[:COMPARED], *(text_of_length(tokenizer, own, min(length, LONG)) for own in shifted(texts, 2))]
+@dataclass
+class Contest:
+    """The backends that compete, and what they get. length: the most tokens of a text."""
+
+    children: dict[str, BackendProcess]
+    texts: list[str]
+    tokenizer: Tokenizer
+    length: int
+    options: argparse.Namespace
+
+    def texts_of(self, lengths: list[int]) -> list[str]:
+        """Texts of so many tokens, each from a different word on."""
+        words = " ".join(self.texts).split()
+        step = max(len(words) // len(lengths), 1)
+        return [
+            text_of_length(self.tokenizer, [" ".join(words[start * step :]), *self.texts], length)
+            for start, length in enumerate(lengths)
+        ]
+
+
+def vectors_of(children: dict[str, BackendProcess], texts: list[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The vectors of each backend, and those in float32: [texts, hidden]."""
     vectors = {}
     for name, child in children.items():
-        child.ask("texts", texts=chosen)
-        vectors[name] = np.array(child.ask("vectors", count=len(chosen)))
-    reference = vectors.get(REFERENCE, next(iter(vectors.values())))
+        child.ask("texts", texts=texts)
+        vectors[name] = np.array(child.ask("vectors", count=len(texts)))
+    return vectors, vectors.get(REFERENCE, next(iter(vectors.values())))
+
+
+def compare(contest: Contest, missing: dict[str, str]) -> dict[str, dict[str, float]]:
+    """Mean and lowest centered cosine to float32. One whose vectors are others' is excluded."""
+    children = contest.children
+    chosen = [*contest.texts[:COMPARED], *contest.texts_of([contest.length] * 2)]
+    vectors, reference = vectors_of(children, chosen)
     found = {name: centered_cosines(own, reference) for name, own in vectors.items()}
     for name, cosines in found.items():
         if float(cosines.mean()) < 0.8:
@@ -205,75 +229,26 @@ def compare(
     return {name: {"mean": float(own.mean()), "min": float(own.min())} for name, own in found.items()}
 
 
-def natural(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    """Texts as they come, in one call."""
-    return bulk(children, texts, tokenizer, length, options)
-
-
-def shifted(texts: list[str], count: int) -> list[list[str]]:
-    """The texts `count` times, from different words on."""
-    words = " ".join(texts).split()
-    step = max(len(words) // count, 1)
-    return [[" ".join(words[start * step :]), *texts] for start in range(count)]
-
-
-def tail(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-) -> dict[str, Any]:
+def tail(contest: Contest) -> dict[str, Any]:
     """Few texts of very different lengths: sorting cannot help there."""
-    mean = math.log(min(TAIL_MEAN, length // 2)) - TAIL**2 / 2
+    mean = math.log(min(TAIL_MEAN, contest.length // 2)) - TAIL**2 / 2
     draws = generator(0, "long-tailed texts").lognormal(mean, TAIL, size=TAIL_TEXTS)
-    lengths = np.clip(draws.round().astype(int), SHORTEST, length).tolist()
-    drawn = [
-        text_of_length(tokenizer, own, size) for own, size in zip(shifted(texts, TAIL_TEXTS), lengths, strict=True)
-    ]
-    return bulk(children, drawn, tokenizer, length, options)
+    return bulk(contest, contest.texts_of(np.clip(draws.round().astype(int), SHORTEST, contest.length).tolist()))
 
 
-def long(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-) -> dict[str, Any]:
+def long(contest: Contest) -> dict[str, Any]:
     """Every text as long as the model takes, at most 512 tokens: nothing to pad, nothing to sort."""
-    drawn = [text_of_length(tokenizer, own, length) for own in shifted(texts, options.long_count)]
-    return bulk(children, drawn, tokenizer, length, options)
+    return bulk(contest, contest.texts_of([contest.length] * contest.options.long_count))
 
 
-def lists(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    """A call for every 64 texts, as they arrive."""
-    return bulk(children, texts[: 16 * LIST_SIZE], tokenizer, length, options, list_size=LIST_SIZE)
-
-
-def latency(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-) -> dict[str, Any]:
+def latency(contest: Contest) -> dict[str, Any]:
     """Requests of 32 and of 128 tokens one by one, by the backends whose vectors of short texts are right too."""
-    cosines = smallest_cosines(children, list(itertools.islice(of_words(texts), MOST_WORDS)))
-    children = {name: child for name, child in children.items() if cosines[name] >= MIN_COSINE}
-    requests = {size: text_of_length(tokenizer, texts, size) for size in (32, 128) if size <= length}
+    options = contest.options
+    cosines = smallest_cosines(contest.children, list(itertools.islice(of_words(contest.texts), MOST_WORDS)))
+    children = {name: child for name, child in contest.children.items() if cosines[name] >= MIN_COSINE}
+    requests = {
+        size: text_of_length(contest.tokenizer, contest.texts, size) for size in (32, 128) if size <= contest.length
+    }
     delays: dict[str, dict[int, list[float]]] = {name: {size: [] for size in requests} for name in children}
     for number in range(options.rounds):
         for name, child in children.items():
@@ -295,25 +270,18 @@ def latency(
 
 def smallest_cosines(children: dict[str, BackendProcess], texts: list[str]) -> dict[str, float]:
     """The lowest cosine similarity to float32 of the vectors of each backend."""
-    vectors = {}
-    for name, child in children.items():
-        child.ask("texts", texts=texts)
-        own = np.array(child.ask("vectors", count=len(texts)))
-        vectors[name] = own / np.linalg.norm(own, axis=1, keepdims=True)
-    reference = vectors.get(REFERENCE, next(iter(vectors.values())))
-    return {name: float((own * reference).sum(axis=1).min()) for name, own in vectors.items()}
+    vectors, reference = vectors_of(children, texts)
+    scales = np.linalg.norm(reference, axis=1)
+    return {
+        name: float(((own * reference).sum(axis=1) / (np.linalg.norm(own, axis=1) * scales)).min())
+        for name, own in vectors.items()
+    }
 
 
-def bulk(
-    children: dict[str, BackendProcess],
-    texts: list[str],
-    tokenizer: Tokenizer,
-    length: int,
-    options: argparse.Namespace,
-    list_size: int | None = None,
-) -> dict[str, Any]:
+def bulk(contest: Contest, texts: list[str], list_size: int | None = None) -> dict[str, Any]:
     """Tokens a second, round after round. A peer that needs more than --most-seconds gets a sample, ours all texts."""
-    lengths = np.array([len(ids) for ids in tokenizer.encode_ids(texts, length)[0]])
+    children, options = contest.children, contest.options
+    lengths = np.array([len(ids) for ids in contest.tokenizer.encode_ids(texts, contest.length)[0]])
     first = min(2 * LIST_SIZE, len(texts))
     counts, tokens = {}, {}
     for name, child in children.items():
@@ -355,7 +323,13 @@ def sample(lengths: np.ndarray, count: int, batch: int) -> np.ndarray:
     return np.sort(np.concatenate([batches[place] for place in chosen]))
 
 
-PARTS = {"natural": natural, "tail": tail, "long": long, "lists": lists, "latency": latency}
+PARTS: dict[str, Callable[[Contest], dict[str, Any]]] = {
+    "natural": lambda contest: bulk(contest, contest.texts),  # as they come, in one call
+    "tail": tail,
+    "long": long,
+    "lists": lambda contest: bulk(contest, contest.texts[: 16 * LIST_SIZE], LIST_SIZE),  # as they arrive
+    "latency": latency,
+}
 
 
 def model_folder(name: str, output: Path) -> Path:
@@ -414,7 +388,7 @@ def calibration_texts(texts: list[str]) -> list[str]:
 
 def machine(options: argparse.Namespace) -> dict[str, Any]:
     """What the page says of where and with what it was measured."""
-    versions = {name: _version(name) for name in PACKAGES}
+    versions = {name: version(name) for name in PACKAGES}
     kept = ("rounds", "threads", "batch", "count", "long_count", "most_seconds", "requests", "steps", "rows")
     return {
         "facts": machine_facts(),
@@ -422,19 +396,6 @@ def machine(options: argparse.Namespace) -> dict[str, Any]:
         "versions": versions,
         "options": {name: getattr(options, name) for name in kept},
     }
-
-
-def commit() -> str:
-    """Of the code that is measured; a part keeps its own, since parts are measured at different times."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

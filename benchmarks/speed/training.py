@@ -62,7 +62,7 @@ def _pretraining(setting: str, options: argparse.Namespace) -> Commands:
     steps = max(round(share * options.steps), WARM_UP + 1)
     network = ["--preset", preset, "--vocab-size", str(vocab_size), "--steps", str(steps), "--warm-up", str(WARM_UP)]
     return {
-        name: [str(PRETRAIN), *network, "--precision", precision, "--contender", contender]
+        name: [str(PRETRAIN), contender, *network, "--precision", precision]
         for name, (contender, precision) in PRETRAINERS.items()
     }
 

@@ -14,7 +14,7 @@ from .core.progress import note, warn
 from .core.util import plural
 from .hub.download import find_folder
 from .hub.folders import load_model, read_facts
-from .inference.held_out_text import TextScore, score_text, text_perplexity
+from .inference.held_out_text import score_text, text_perplexity
 from .inference.predict import Predictor
 from .inference.ready import in_float32, kind_of, loss_of, room_of
 from .models.model import Model
@@ -190,7 +190,6 @@ def _on_rows(model: Model, name: str, file: Path, own: _Settings) -> Scored:
 
 
 def _tell(predictor: Predictor, examples: Examples, name: str, skipped: int) -> None:
-    """What is worth knowing of the rows, on standard error."""
     if skipped:
         warn(f"{plural(skipped, 'bad row is', 'bad rows are')} left out.")
     for fact in predictor.task.facts(examples, name):
@@ -220,7 +219,6 @@ def _at_risk(predictor: Predictor, examples: Examples, found: Evaluation, risk: 
 def _against(
     predictor: Predictor, examples: Examples, found: Evaluation, rows: list[Any], own: _Settings
 ) -> dict[str, Any]:
-    """The same rows scored by another model, and the comparison."""
     name = str(own.against)
     opened = open_model(name, "predict", own.device, own.precision, untrained=own.untrained)
     other = predictor_of(opened, name, own.max_length)
@@ -238,17 +236,15 @@ def _against(
 def _score_text(model: Model, name: str, file: Path, own: _Settings) -> dict[str, Any]:
     options: dict[str, Any] = {"max_length": own.max_length, "skip_bad_rows": own.skip_bad_rows}
     if own.stride is not None:
-        return _text_result(text_perplexity(model, file, stride=own.stride, **options))
-    check_text(file, name)
-    folder = find_folder(name)[0]
-    training = read_facts(folder).get("training")
-    generator = None
-    if model.head_name == "rtd" and (folder / "generator").is_dir():
-        generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
-        generator.compute_dtype = model.compute_dtype
-    carries = not isinstance(training, dict) or not training.get("reset_state")
-    return _text_result(score_text(model, file, generator=generator, seed=own.seed, carries=carries, **options))
-
-
-def _text_result(found: TextScore) -> dict[str, Any]:
+        found = text_perplexity(model, file, stride=own.stride, **options)
+    else:
+        check_text(file, name)
+        folder = find_folder(name)[0]
+        training = read_facts(folder).get("training")
+        generator = None
+        if model.head_name == "rtd" and (folder / "generator").is_dir():
+            generator = load_model(folder / "generator")[0].to(model.word_embeddings.device)
+            generator.compute_dtype = model.compute_dtype
+        carries = not isinstance(training, dict) or not training.get("reset_state")
+        found = score_text(model, file, generator=generator, seed=own.seed, carries=carries, **options)
     return {"task": "pretraining", "examples": found.examples, "tokens": found.tokens, "metrics": found.metrics}

@@ -31,7 +31,6 @@ FLAGS = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder as slow."""
     folder = Path(__file__).parent
     for item in items:
         if item.path.parent == folder and item.path.name != QUICK:
@@ -47,13 +46,11 @@ class Opened:
     complaints: list[str] = field(default_factory=list)
 
     def ask(self, script: str) -> Any:
-        """The value of a JavaScript expression or function in the page."""
         return self.page.evaluate(script)
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One browser for all tests of a session."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

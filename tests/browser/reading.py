@@ -46,7 +46,6 @@ def barriers(page: Page) -> list[str]:
 
 
 def all_barriers(page: Page) -> list[str]:
-    """What axe-core finds in any look."""
     return [f"{width} {scheme}: {found}" for width, scheme in in_looks(page) for found in barriers(page)]
 
 
@@ -57,14 +56,12 @@ def cells(page: Page, title: str, number: int = 0) -> list[list[str]]:
 
 
 def saved(page: Page, label: str) -> bytes:
-    """What the button with this label hands over."""
     with page.expect_download() as found:
         page.get_by_role("button", name=label, exact=True).click()
     return Path(found.value.path()).read_bytes()
 
 
 def unfold(page: Page) -> None:
-    """Open all that is collapsed."""
     page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     settled(page)
 

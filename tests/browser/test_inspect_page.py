@@ -1,7 +1,5 @@
 """The page of `inspect` in a real browser: every view, both themes, a phone and a wide screen, keys, hostile text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -13,14 +11,7 @@ from browser.reading import barriers
 from browser.test_report_page import CONTRASTS, ENOUGH
 from inference.samples import tiny
 from looked_at import TEXT, network, translator
-from maskwright.inspect import (
-    AttentionChanges,
-    Inspection,
-    compare_models,
-    head_moves,
-    look,
-    render,
-)
+from maskwright.inspect import AttentionChanges, Inspection, compare_models, head_moves, look, render
 from maskwright.inspect.compare import ModelComparison
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,7 +24,6 @@ Page = tuple[list[Inspection], AttentionChanges | None, ModelComparison | None]
 
 @cache
 def pages() -> dict[str, Page]:
-    """What the pages of the tests show."""
     masked = look(tiny("mlm"), "the cat [MASK] on the mat .", name="masked")
     judged = look(tiny("classification", labels=LABELS), (TEXT, "dogs and cats"), name="judge")
     one, other = look(tiny(), "the cat sat on the mat"), look(tiny(), "the cat sat in the mat")
@@ -48,7 +38,6 @@ def pages() -> dict[str, Page]:
 
 
 def view(opened: Any, name: str) -> None:
-    """Open a view by its tab."""
     opened.page.click(f"#tab-{name}")
     opened.page.wait_for_selector(f"main.{name}")
 

@@ -1,7 +1,5 @@
 """The page of the lessons in a real browser: narrow and wide, light and dark, with everything unfolded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Deep ways through the studio in a real browser: what Python gives is shown, and what a person does has its effect."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -11,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from browser.reading import all_barriers, cells, saved, settled
-from maskwright.api import (
-    open_predictor,
-)
+from maskwright.api import open_predictor
 from maskwright.inference.cluster import nearest, project
 from maskwright.studio.files import sample_for
 from maskwright.train.finetuning.finetune import finetune
@@ -194,14 +190,12 @@ def test_runs_are_listed_and_compared(served, visit):
     page.get_by_label("Compare quick").check()
     settled(page)
     assert page.locator("figure svg path.line").count() == 1
-    assert "lr" in {row[0] for row in cells(page, "Settings")}
-    assert all_barriers(page) == []
+    assert "lr" in {row[0] for row in cells(page, "Settings")} and all_barriers(page) == []
     with opened.page.context.expect_page() as report:
         page.get_by_role("link", name="report").first.click()
     report.value.wait_for_load_state()
     assert report.value.url.endswith(("/report/slow", "/report/quick"))
-    assert report.value.locator("h1").count() == 1
-    assert opened.complaints == [] and opened.requests == []
+    assert report.value.locator("h1").count() == 1 and opened.complaints == [] and opened.requests == []
 
 
 @pytest.mark.slow
@@ -220,8 +214,7 @@ def test_a_training_is_begun_watched_and_opened(served, visit, tmp_path):
     if folder := os.environ.get("MASKWRIGHT_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "train-finished.png", full_page=True)
     assert "mine is finished" in page.locator("p.reading[role=status]").text_content()
-    assert page.locator("figure svg path.line").count() >= 1
-    assert all_barriers(page) == []
+    assert page.locator("figure svg path.line").count() >= 1 and all_barriers(page) == []
     with page.context.expect_page() as report:
         page.get_by_role("link", name="Open the report").click()
     report.value.wait_for_load_state()

@@ -1,7 +1,5 @@
 """What holds for every page of the studio: both themes, phone and screen, keyboard, names, hostile text, silence."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -109,8 +107,7 @@ def test_hostile_text_stays_text(served, visit, name):
     state = "&".join(f"{key}={quote(HOSTILE)}" for key in ("text", "pair", "cut", "words", "question", "sentences"))
     opened = visit(served, f"/{name}#{state}&word=")
     settled(opened.page)
-    assert "taken" not in opened.page.title()
-    assert opened.requests == []
+    assert "taken" not in opened.page.title() and opened.requests == []
     assert opened.ask("document.querySelectorAll('main img, main script, main iframe').length") == 0
     assert not [line for line in opened.complaints if "422" not in line]
     assert opened.ask("document.documentElement.scrollWidth") <= 1400

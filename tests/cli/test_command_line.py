@@ -1,7 +1,5 @@
 """What all commands share: earlier names, errors, JSON for any content, and several processes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -10,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from maskwright.cli import app as command_line
-from maskwright.cli.app import COMMANDS, RETIRED, renamed
+from maskwright.cli.app import COMMANDS, RETIRED, renamed, whole_app
 from maskwright.cli.common import print_json
 from maskwright.core.config import command_line as command_line_of
 from maskwright.core.config import to_dict
@@ -56,6 +55,14 @@ def test_earlier_names_are_not_in_the_help(maskwright):
     assert re.findall(r"^╭─ (\w+) ", out, flags=re.MULTILINE) == ["Options", *COMMANDS]
 
 
+def test_the_line_of_a_command_is_the_first_of_its_own_help():
+    own = {
+        name: command.help.split("\n\n")[0] for name, command in typer.main.get_command(whole_app()).commands.items()
+    }
+    listed = {name: about for commands in COMMANDS.values() for name, (_, about) in commands.items()}
+    assert {name: " ".join(text.split()) for name, text in own.items()} == listed
+
+
 ROWS = "text\tlabel\n" + "".join(f"a good film {row}\tpos\na bad film {row}\tneg\n" for row in range(10))
 SQUAD = {"data": [{"title": "t", "paragraphs": [{"context": "Anna lives in Rome", "qas": []}]}]}
 TABLE = "which {} does not read: it reads"
@@ -87,17 +94,11 @@ def files(tmp_path, monkeypatch):
         ("pretrain -o x", "Missing: CORPUS (text files)."),
         ("finetune qa", "Missing: --train (labeled rows to train on), -o/--output (run folder)."),
         ("evaluate", "Missing: MODEL"),
-        (
-            "pretrain text.txt -o x --preset bert-tinny",
-            "--preset: Unknown preset 'bert-tinny'. Did you mean",
-        ),
+        ("pretrain text.txt -o x --preset bert-tinny", "--preset: Unknown preset 'bert-tinny'. Did you mean"),
         ("plan --preset bert-bse", "--preset: Unknown preset 'bert-bse'. Did you mean 'bert-base'?"),
         ("pretrain text.txt -o x --objective mln", "--objective: Unknown objective 'mln'. Did you mean 'mlm'?"),
         ("finetune taging --model m --train rows.tsv -o x", "TASK: Unknown task 'taging'. Did you mean 'tagging'?"),
-        (
-            "experiment ladder --data rows.tsv -o x --only brt",
-            "--only: Unknown model of the comparison 'brt'. Did you",
-        ),
+        ("experiment ladder --data rows.tsv -o x --only brt", "--only: Unknown model of the comparison 'brt'. Did you"),
         ("vectors text.txt -o x --method skipgram", "--method: 'skipgram' is not one of "),
         ("finetune --model m --train rows.tsv -o x --config bad.toml", "'lr' in bad.toml is -1.0; it must be above 0."),
         ("finetune tagging --model m --train rows.tsv -o x --set focal=2", "focal is for classification, not tagging."),
@@ -183,8 +184,7 @@ def test_torchrun_with_a_command_of_one_process_is_rejected(cluster, monkeypatch
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setattr(command, "run_member", lambda launch, run, *, debug: run())
     code, _, err = maskwright("plan")
-    assert code == 2
-    assert err == "error: maskwright plan runs in one process: start it without torchrun.\n"
+    assert code == 2 and err == "error: maskwright plan runs in one process: start it without torchrun.\n"
 
 
 @pytest.mark.parametrize("name", command_line.SHARED)

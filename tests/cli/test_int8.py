@@ -1,7 +1,5 @@
 """`--precision int8` of predict, embed and evaluate: calibrated, its loss told, refused where texts are missing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -30,8 +28,7 @@ def test_evaluate_gives_the_scores_of_float32_beside_its_own(maskwright, root):
     arguments = ("evaluate", root / "tickets", root / "rows.tsv", "--device", "cpu", "--json")
     code, out, _ = maskwright(*arguments, "--precision", "int8", "--calibrate-on", root / "texts.txt")
     result, exact = json.loads(out), json.loads(maskwright(*arguments, "--precision", "fp32")[1])
-    assert code == 0
-    assert result["int8"]["fp32_metrics"] == pytest.approx(exact["metrics"])
+    assert code == 0 and result["int8"]["fp32_metrics"] == pytest.approx(exact["metrics"])
     assert set(result["metrics"]) == set(exact["metrics"])
     assert result["int8"]["calibrated_on"] == 27 and 0.9 < result["int8"]["min_cosine"] <= 1
 

@@ -1,7 +1,5 @@
 """`maskwright lessons`: list, run, JSON, the page, and the exit code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

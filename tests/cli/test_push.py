@@ -1,7 +1,5 @@
 """Uploads to a Hub: what is listed, what is rejected, and what arrives at a server with the Hub's HTTP API."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -23,7 +21,6 @@ NAME = "team/tickets"
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The folder of a small classifier."""
     folder = tmp_path_factory.mktemp("saved") / "model"
     tiny("classification", labels=("a", "b")).save(folder)
     return folder
@@ -31,13 +28,11 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def folder(saved, tmp_path):
-    """A copy that a test may change."""
     return shutil.copytree(saved, tmp_path / "model")
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A Hub on this machine, and a token that it accepts."""
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setenv("HF_TOKEN", "good-token")

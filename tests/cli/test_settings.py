@@ -1,7 +1,5 @@
 """Settings are defined once: options, help, recipes and the command of a report say the same."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json
@@ -73,7 +71,6 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min
 
 
 def values_of(name, kind):  # noqa: PLR0911
-    """Random values of a setting."""
     if name in PRESETS:
         return st.sampled_from(PRESETS[name])
     if typing.get_origin(kind) is typing.Literal:
@@ -98,7 +95,6 @@ def values_of(name, kind):  # noqa: PLR0911
 
 @st.composite
 def configurations(draw, cls, start):
-    """A configuration with random changes, without those that it or its command rejects."""
     values, hints, about = dict(start), typing.get_type_hints(cls), settings_of(cls)
     required = {one.name for one in dataclasses.fields(cls) if default_of(one) is dataclasses.MISSING}
     for name in draw(st.lists(st.sampled_from(list(about)), unique=True, max_size=15)):
@@ -226,8 +222,7 @@ def test_a_rare_setting_is_set_by_name_or_by_its_deprecated_option(command, caps
         shown = capsys.readouterr()
         found.append(json.loads(shown.out))
         assert ("--set keep=VALUE" in shown.err) == ("--keep" in words)
-    assert found[0] == found[1]
-    assert (found[0]["keep"], found[0]["model"]) == (5, {"positions": "rotary"})
+    assert found[0] == found[1] and (found[0]["keep"], found[0]["model"]) == (5, {"positions": "rotary"})
     assert "--keep " not in shown_help(command, capsys, "pretrain")
     with pytest.raises(ConfigError, match="--set keep is 0"):
         command.main([*start, "--set", "keep=0"], standalone_mode=False)

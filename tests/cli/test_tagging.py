@@ -1,7 +1,5 @@
 """`predict` and `evaluate` of a tagger."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -35,8 +33,7 @@ def test_entities_have_places_in_the_text(maskwright, folder, name):
     assert answers[0]["tokens"] == ["Albert", "is", "going", "to", "United", "States", "of", "America", "."]
     assert answers[0]["entities"]
     for entity in answers[0]["entities"]:
-        assert TEXT[entity["start"] : entity["end"]] == entity["text"]
-        assert 0 < entity["score"] <= 1
+        assert TEXT[entity["start"] : entity["end"]] == entity["text"] and 0 < entity["score"] <= 1
     assert (answers[1]["tokens"], answers[1]["entities"]) == ([], [])
 
 
@@ -44,8 +41,7 @@ def test_words_of_a_file_keep_their_gold_tags_and_long_sentences_are_whole(maskw
     code, out, err = maskwright("predict", folder / "ner", "--input", folder / "rows.conll", "--json")
     answers = lines_of(out)
     assert (code, [len(answer["tags"]) for answer in answers]) == (0, [2, 60, 1])
-    assert answers[0]["gold"] == ["B-PER", "I-PER"]
-    assert "cut" not in err
+    assert answers[0]["gold"] == ["B-PER", "I-PER"] and "cut" not in err
 
 
 def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
@@ -53,8 +49,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     result = json.loads(out)
     assert (code, result["task"], result["examples"]) == (0, "tagging", 3)
     assert {"entity_f1", "entity_precision", "entity_recall", "accuracy"} <= set(result["metrics"])
-    assert len(result["errors"]) == 1
-    assert "1 of 63 rows.conll tags is invalid in BIO" in err
+    assert len(result["errors"]) == 1 and "1 of 63 rows.conll tags is invalid in BIO" in err
     code, out, _ = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--errors", "1")
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
 

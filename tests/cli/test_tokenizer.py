@@ -1,7 +1,5 @@
 """The tokenizer commands: JSON alone on standard output, faults in one sentence with exit code 2, no half files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The training commands and their plan from outside: exit codes, standard output, signals."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -25,7 +23,6 @@ TINY = [
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
-    """A folder with a pre-trained run `a` and labeled rows."""
     folder = tmp_path_factory.mktemp("trained")
     corpus(folder)
     labeled(folder / "train.tsv", 40, 1)
@@ -37,7 +34,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
 
 @pytest.fixture
 def trained(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same, as the current folder."""
     monkeypatch.chdir(runs)
     return runs
 

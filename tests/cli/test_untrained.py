@@ -1,7 +1,5 @@
 """A folder without the weights of its head: answers are refused, unless one asks for random ones; training starts."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -21,8 +19,6 @@ ENCODER = ("bert.", "encoder.")
 
 @pytest.fixture
 def headless(tmp_path):
-    """A folder with the head's class in config.json, and the weights of the encoder."""
-
     def write(head, **options):
         model = make(head, CONFIG, **options)
         model.tokenizer = Tokenizer.train_from_iterator(["a small text, and another one"] * 3, vocab_size=60)

@@ -1,7 +1,5 @@
 """The commands that use a model: JSON alone on standard output, files, truncation told, wrong models refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -52,8 +50,7 @@ def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending
     (tmp_path / "in.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     output = tmp_path / f"out.{ending}"
     code, out, err = maskwright("predict", models / "tickets", "--input", tmp_path / "in.txt", "--output", output)
-    assert (code, out) == (0, "")
-    assert f"{len(texts)} answers" in err
+    assert (code, out) == (0, "") and f"{len(texts)} answers" in err
     lines = output.read_text(encoding="utf-8").splitlines()
     assert len(lines) == len(texts) + (ending != "jsonl")
     _, direct, _ = maskwright("predict", models / "tickets", *texts, "--json")
@@ -64,15 +61,13 @@ def test_predict_answers_a_file_into_a_file(maskwright, models, tmp_path, ending
 def test_predict_shows_a_table_without_json(maskwright, models):
     for name in ("tickets", "multi", "score"):
         code, out, _ = maskwright("predict", models / name, "router broken")
-        assert code == 0
-        assert "router broken" in out
+        assert code == 0 and "router broken" in out
 
 
 def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
     code, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace")
     pieces = len(tokenizer()(SIXTEEN).ids)
-    assert code == 0
-    assert "17 without the closing [SEP]:  17x32 -> 32 -> 3" in out
+    assert code == 0 and "17 without the closing [SEP]:  17x32 -> 32 -> 3" in out
     assert f"{pieces} wordpiece tokens:  {pieces}x32 -> 32 -> 3" in out
     _, out, _ = maskwright("predict", models / "tickets", SIXTEEN, "--trace", "--json")
     assert lines_of(out)[0]["shapes"] == {
@@ -85,23 +80,17 @@ def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
 def test_a_text_too_long_is_cut_and_said(maskwright, models):
     for command in ("predict", "embed"):
         code, out, err = maskwright(command, models / "tickets", "cat " * 200, "--json", "--quiet")
-        assert code == 0
-        assert len(lines_of(out)) == 1
-        assert "1 of 1 text was truncated" in err
+        assert code == 0 and len(lines_of(out)) == 1 and "1 of 1 text was truncated" in err
 
 
 def test_bad_rows_stop_a_prediction_or_are_skipped_on_request(maskwright, models, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": 3}\nnonsense\n{"text": "b"}\n')
     words = ("predict", models / "tickets", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.jsonl")
     code, _, err = maskwright(*words)
-    assert code == 2
-    assert "in.jsonl:2" in err
-    assert "in.jsonl:3" in err
-    assert not (tmp_path / "out.jsonl").exists()
+    assert code == 2 and "in.jsonl:2" in err
+    assert "in.jsonl:3" in err and not (tmp_path / "out.jsonl").exists()
     code, _, err = maskwright(*words, "--skip-bad-rows")
-    assert code == 0
-    assert "2 bad rows" in err
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    assert code == 0 and "2 bad rows" in err and len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path, monkeypatch):
@@ -136,19 +125,17 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
     monkeypatch.setattr("maskwright.inference.predict.Predictor.stream", stream)
     words = ("--input", tmp_path / "texts.txt", "--output", tmp_path / "answers.jsonl")
     code, _, _ = maskwright("predict", models / "tickets", *words)
-    assert code == 130
-    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+    assert code == 130 and [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
 
 
 # -- evaluate ------------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path):
+def test_evaluate_prints_task_examples_and_metrics(as_json, models, tmp_path):
     rows = [("a bill", "Billing"), ("a bug", "Software"), ("a cable", "Hardware")]
     file = labeled(tmp_path / "dev.tsv", rows, "body\ty")
-    code, out, _ = maskwright("evaluate", models / "tickets", file, "--columns", "text=body,label=y", "--json")
-    result = lines_of(out)[0]
-    assert code == 0 and (result["task"], result["examples"]) == ("classification", 3)
+    result = as_json("evaluate", models / "tickets", file, "--columns", "text=body,label=y")
+    assert (result["task"], result["examples"]) == ("classification", 3)
     assert {"accuracy", "macro_f1", "matthews", "ece"} <= set(result["metrics"])
     assert all(-1 <= value <= 1 for value in result["metrics"].values())
 
@@ -170,35 +157,27 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     words = ("evaluate", models / "pretrained", tmp_path / "held-out.txt", "--json")
     code, out, _ = maskwright(*words)
     result = lines_of(out)[0]
-    assert code == 0
-    assert result["task"] == "pretraining"
-    assert set(result["metrics"]) == {
-        *("mlm_accuracy", "mlm_baseline", "perplexity", "nsp_accuracy", "nsp_baseline"),
-    }
+    assert code == 0 and result["task"] == "pretraining"
+    assert set(result["metrics"]) == {*("mlm_accuracy", "mlm_baseline", "perplexity", "nsp_accuracy", "nsp_baseline")}
     assert result["metrics"]["perplexity"] > 1
     assert maskwright(*words)[1] == out, "equal seeds, equal masks"
     guessed = result["tokens"]
-    assert 1 < guessed < 50
-    assert f"{guessed} tokens of " in maskwright(*words[:-1])[1].splitlines()[0]
+    assert 1 < guessed < 50 and f"{guessed} tokens of " in maskwright(*words[:-1])[1].splitlines()[0]
     (tmp_path / "one.txt").write_text(documents[0] + "\n", encoding="utf-8")
     code, out, err = maskwright("evaluate", models / "pretrained", tmp_path / "one.txt", "--json")
-    assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "mlm_baseline", "perplexity"}
+    assert code == 0 and set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "mlm_baseline", "perplexity"}
     assert "one document" in err
 
 
 # -- fill-mask and next-sentence -----------------------------------------------------------------------------------
 
 
-def test_fill_mask_gives_candidates_for_every_mask(maskwright, models):
+def test_fill_mask_gives_candidates_for_every_mask(as_json, maskwright, models):
     text = "the [MASK] sat on the [MASK] ."
-    code, out, _ = maskwright("fill-mask", models / "pretrained", text, "--top-k", 3, "--json")
-    result = lines_of(out)[0]
-    assert code == 0
+    result = as_json("fill-mask", models / "pretrained", text, "--top-k", 3)
     assert [len(mask["predictions"]) for mask in result["masks"]] == [3, 3]
     code, out, _ = maskwright("fill-mask", models / "pretrained", text)
-    assert "mask 2 of 2" in out
-    assert "filled:" in out
+    assert code == 0 and "mask 2 of 2" in out and "filled:" in out
 
 
 def test_fill_mask_shows_the_whole_vocabulary_or_named_words(maskwright, models):
@@ -216,8 +195,7 @@ def test_next_sentence_judges_candidates_and_files(maskwright, models, tmp_path)
     seconds = ("--pair", "he bought milk .", "--pair", "penguins are birds .")
     code, out, _ = maskwright(*words, first, first, *seconds, "--json")
     found = lines_of(out)
-    assert code == 0
-    assert [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
+    assert code == 0 and [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
     assert all(row["label"] == ("IsNext" if row["is_next"] >= 0.5 else "NotNext") for row in found)
     file = labeled(tmp_path / "p.tsv", [(first, row["text_pair"]) for row in found], "text\ttext_pair")
     code, out, _ = maskwright(*words, "--input", file, "--json")
@@ -253,8 +231,7 @@ def test_embed_without_pooling_names_tokens_words_and_places(maskwright, models,
     assert all(entry["vector"] == first[entry["word"]] for entry in lines_of(out)[0]["tokens"])
     code, _, _ = maskwright(*words, "--output", tmp_path / "t.npy")
     lines = lines_of((tmp_path / "t.tokens.jsonl").read_text(encoding="utf-8"))
-    assert code == 0
-    assert len(lines) == len(np.load(tmp_path / "t.npy")) == len(tokens)
+    assert code == 0 and len(lines) == len(np.load(tmp_path / "t.npy")) == len(tokens)
 
 
 # -- rejected input ----------------------------------------------------------------------------------------------------

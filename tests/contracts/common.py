@@ -1,7 +1,5 @@
 """What the contracts share: small sizes, rows of different length, models in which every parameter matters."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

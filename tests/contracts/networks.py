@@ -70,15 +70,13 @@ def packs(model):
 
 
 def travels(model, folder):
-    """Saved and loaded it answers with the same bits."""
     model.save(folder)
     loaded, report = load_model(folder)
     assert (loaded.head_name, loaded.labels, loaded.config) == (model.head_name, model.labels, model.config)
     assert not report.new and not report.unused
     with torch.no_grad():
         before, after = answers(model, ROWS), answers(loaded, ROWS)
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
 
 
 def repeats(config, head):

@@ -88,7 +88,6 @@ def sequences(batch):
 
 
 def outcome_of(objective, model, batch):
-    """What the objective says of a batch, without gradients."""
     with torch.no_grad():
         result: LossSums = objective.outcome(model, batch)
     return result
@@ -114,7 +113,6 @@ def has_its_shapes(name, folder):
 
 
 def learns(name, folder):
-    """The loss reaches every parameter."""
     objective, batch = make(name)
     model = model_for(objective).train()
     every_parameter_learns(model, torch.stack(list(objective.outcome(model, batch).losses.values())).sum())
@@ -132,7 +130,6 @@ def packs(name, folder):
 
 
 def travels(name, folder):
-    """A model that is saved and loaded has the same losses."""
     objective, batch = make(name)
     model = model_for(objective)
     model.save(folder / "model")
@@ -153,10 +150,4 @@ def repeats(name, folder):
     assert not same(one, other), "the seed decides nothing"
 
 
-OBJECTIVE = {
-    "shapes": has_its_shapes,
-    "gradients": learns,
-    "packing": packs,
-    "saving": travels,
-    "seed": repeats,
-}
+OBJECTIVE = {"shapes": has_its_shapes, "gradients": learns, "packing": packs, "saving": travels, "seed": repeats}

@@ -1,7 +1,5 @@
 """Everything that is registered, and the contract of each kind: families, folders, functions, readers, tokenizers."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -30,7 +28,6 @@ from maskwright.text.tokenizers.tokenizer import Tokenizer
 
 
 def network(name):
-    """A small network of the family: its first preset with small sizes, or what it makes of the defaults."""
     mine = [one for one in PRESETS if preset(one).family == name]
     if mine and name != "maskwright":  # our own format takes any network and every head
         return preset(mine[0], **SMALL)
@@ -39,13 +36,11 @@ def network(name):
 
 
 def described(name):
-    """Return the family of a registered name."""
     found: Family = registry.resolve("family", name)()
     return found
 
 
 def travels(name, folder):
-    """Every head that the family has classes for is written under its model type and comes back with the same bits."""
     family = described(name)
     for head in set(family.classes.values()):
         model, target = lively(network(name), head), folder / str(head)
@@ -65,14 +60,10 @@ def repeats(name, folder):
     """A configuration survives the way to the family's names and back; two ways give the same."""
     config, family = network(name), described(name)
     theirs = family.to_theirs(config)
-    assert theirs == family.to_theirs(config)
-    assert ModelConfig(**family.to_ours(theirs)) == config
+    assert theirs == family.to_theirs(config) and ModelConfig(**family.to_ours(theirs)) == config
 
 
-FAMILY = {
-    "saving": travels,
-    "seed": repeats,
-}
+FAMILY = {"saving": travels, "seed": repeats}
 
 
 # -- The contract of model folders -----------------------------------------------------------------------------------
@@ -89,8 +80,7 @@ def travels_of_folders(name, folder):
         model = lively(ModelConfig(**SMALL), head)
         save(model, target, facts={"max_length": 17})
         loaded, report = load_model(target)
-        assert not report.new and not report.unused
-        assert read_facts(target)["max_length"] == 17
+        assert not report.new and not report.unused and read_facts(target)["max_length"] == 17
         assert loaded.tokenizer.files() == model.tokenizer.files()
         before, after = answers(model, ROWS), answers(loaded, ROWS)
         assert all(torch.equal(before[key], after[key]) for key in before)
@@ -121,11 +111,7 @@ def repeats_of_folders(name, folder):
     assert manifests[0] == manifests[1]
 
 
-MODEL_FOLDER = {
-    "saving": travels_of_folders,
-    "whole": is_whole,
-    "seed": repeats_of_folders,
-}
+MODEL_FOLDER = {"saving": travels_of_folders, "whole": is_whole, "seed": repeats_of_folders}
 
 
 # -- The contracts of what is one function ---------------------------------------------------------------------------
@@ -169,14 +155,9 @@ def names_its_command(name, folder):
     assert dataclasses.is_dataclass(settings) and name.startswith(settings.COMMAND)
 
 
-COMMAND = {
-    "command": names_its_command,
-}
+COMMAND = {"command": names_its_command}
 SCHEDULE = {"shapes": is_a_decay}
-METRIC = {
-    "shapes": is_a_number,
-    "packing": ignores_order,
-}
+METRIC = {"shapes": is_a_number, "packing": ignores_order}
 
 
 def is_a_format(name, folder):
@@ -210,9 +191,7 @@ def begins_with_a_record(name, folder):
     assert logger.path.is_file()
 
 
-LOGGER: dict[str, Callable[[str, Path], None]] = {
-    "files": begins_with_a_record,
-}
+LOGGER: dict[str, Callable[[str, Path], None]] = {"files": begins_with_a_record}
 
 
 # -- The contract of readers -----------------------------------------------------------------------------------------
@@ -250,10 +229,7 @@ def _file(name, folder):
     return path
 
 
-READER: dict[str, Callable[[str, Path], None]] = {
-    "recognition": is_found,
-    "reading": reads,
-}
+READER: dict[str, Callable[[str, Path], None]] = {"recognition": is_found, "reading": reads}
 
 
 # -- The contract of tokenizer kinds ---------------------------------------------------------------------------------
@@ -314,12 +290,7 @@ def repeats_of_tokenizers(name, folder):
     assert again.files() == trained(name).files()
 
 
-TOKENIZER = {
-    "shapes": has_its_shapes,
-    "packing": packs,
-    "saving": travels_of_tokenizers,
-    "seed": repeats_of_tokenizers,
-}
+TOKENIZER = {"shapes": has_its_shapes, "packing": packs, "saving": travels_of_tokenizers, "seed": repeats_of_tokenizers}
 
 
 # -- Everything that is registered, and the contract of each kind ----------------------------------------------------

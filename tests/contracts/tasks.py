@@ -1,7 +1,5 @@
 """The contract of tasks: loss and predictions from rows, equal after saving and loading, in any batch."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -34,7 +32,6 @@ def sample_rows(count=12):
 
 
 def tagged_rows(count=12):
-    """Sentences of a few words with BIO tags; one is longer than a window."""
     words = [word for text in TEXTS for word in text.split()]
     rows = []
     for n in range(count):
@@ -69,7 +66,6 @@ def chosen_rows(count=12):
 
 
 def similar_rows(count=12):
-    """Pairs of texts with scores."""
     texts = [text for text in TEXTS if text]
     return [
         Row(texts[n % len(texts)], texts[(3 * n + 1) % len(texts)], str(1 + n % 4), n + 1, "rows.tsv")
@@ -86,7 +82,6 @@ ROWS_OF: dict[str, Callable[..., list[Any]]] = {
 
 
 def rows_for(name, count=12):
-    """Labeled rows of the kind that the task reads."""
     return ROWS_OF.get(name, sample_rows)(count)
 
 
@@ -122,7 +117,6 @@ def has_its_shapes(name, folder):
 
 
 def learns(name, folder):
-    """The loss reaches every parameter."""
     task, model, examples = make(name)
     outcome = task.outcome(model.train(), examples.batch(range(len(examples))))
     if name in ("qa", "choice"):  # a number added to all logits of a softmax changes nothing
@@ -149,7 +143,6 @@ def packs(name, folder):
 
 
 def travels(name, folder):
-    """The facts in the model folder build the task again, with equal answers."""
     task, model, examples = make(name)
     model.save(folder / "model", facts=task.to_json())
     loaded, _ = load_model(folder / "model")

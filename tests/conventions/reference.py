@@ -2,8 +2,6 @@
 here, because they are not stored in the repository.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from types import ModuleType
 
@@ -11,7 +9,6 @@ from conventions.sources import REPOSITORY
 
 
 def generator() -> ModuleType:
-    """tools/reference.py as a module."""
     spec = importlib.util.spec_from_file_location("reference", REPOSITORY / "tools" / "reference.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,7 +1,5 @@
 """The source files, parsed, for the checks of house and style."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
@@ -18,5 +16,4 @@ def paths() -> dict[str, Path]:
 
 
 def room(module: str) -> str:
-    """The first folder (or file) of a module."""
     return module.split(".", maxsplit=1)[0]

@@ -1,7 +1,5 @@
 """Dependencies: the extras that are promised, a reason for each package, a pin for what the targets install."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib
@@ -13,7 +11,6 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 
 def package(requirement: str) -> str:
-    """The name in a requirement: "ray[data]>=2.40" is ray."""
     return re.split(r"[\[<>=!~;\s]", requirement)[0]
 
 

@@ -1,7 +1,5 @@
 """The documentation holds: links lead somewhere, commands and flags exist, and the site builds."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

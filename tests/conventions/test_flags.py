@@ -1,7 +1,5 @@
 """The flags of every command, frozen: removing or renaming one breaks someone's script, so it must be deliberate."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -31,7 +29,6 @@ def commands() -> dict[str, Any]:
 
 
 def current_flags() -> dict[str, list[str]]:
-    """Option names and arguments by command."""
     found: dict[str, list[str]] = {}
     for path, command in commands().items():
         names: list[str] = []

@@ -1,7 +1,5 @@
 """The locks and the bill of materials are those of today's requirements and pins."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The generated reference is that of the code, with an entry for each name; so is the page of the public interface."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

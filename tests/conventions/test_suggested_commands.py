@@ -1,7 +1,5 @@
 """Commands that reports, model cards and messages suggest are derived from the settings of the command line."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex
@@ -29,7 +27,6 @@ def root():
 
 
 def command_at(root, words):
-    """The command that these words name, and its own words."""
     words = list(words)
     while getattr(root, "commands", None) is not None and words and words[0] in root.commands:
         root, words = root.commands[words[0]], words[1:]

@@ -1,7 +1,5 @@
 """What a hostile file would like to do, were it in command of the confined process. Imports nothing but the library."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -13,7 +11,6 @@ OUTSIDE = Path(__file__)
 
 
 def _attempt(action, out):
-    """Write what became of an action."""
     try:
         action()
     except BaseException as error:

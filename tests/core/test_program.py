@@ -1,7 +1,5 @@
 """How a program ends: exit codes, signals, a reader that has gone; its progress and its memory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -13,14 +11,7 @@ import pytest
 import torch
 
 from maskwright.core import progress
-from maskwright.core.errors import (
-    ConfigError,
-    InputError,
-    OutOfMemoryError,
-    RowError,
-    RowErrors,
-    as_user_error,
-)
+from maskwright.core.errors import ConfigError, InputError, OutOfMemoryError, RowError, RowErrors, as_user_error
 from maskwright.core.memory import STATUS, peak_memory
 from maskwright.core.program import launch_of, run_program
 
@@ -58,8 +49,7 @@ def test_every_end_has_its_code_and_its_sentence(error: BaseException, code: int
             run_program(fails_with(error))
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert ended.value.code == code
-    assert capsys.readouterr().err.startswith(said)
+    assert ended.value.code == code and capsys.readouterr().err.startswith(said)
 
 
 def test_what_torch_itself_raises_is_known():
@@ -94,8 +84,7 @@ def test_sigterm_ends_without_a_traceback():
     with started(code) as process:
         assert process.stdout.readline() == "ready\n"
         process.terminate()
-        assert process.wait(30) == 130
-        assert process.stderr.read() == "Stopped.\n"
+        assert process.wait(30) == 130 and process.stderr.read() == "Stopped.\n"
 
 
 @POSIX
@@ -104,8 +93,7 @@ def test_a_reader_that_has_gone_is_no_error():
     with started(code) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(30) == 0
-        assert process.stderr.read() == ""
+        assert process.wait(30) == 0 and process.stderr.read() == ""
 
 
 @POSIX
@@ -130,8 +118,7 @@ TORCHRUN = {
 
 
 def test_without_a_launcher_there_is_no_launch():
-    assert launch_of({}) is None
-    assert launch_of({"RANK": "0"}) is None
+    assert launch_of({}) is None and launch_of({"RANK": "0"}) is None
 
 
 def test_the_variables_of_torchrun_are_read():
@@ -139,8 +126,7 @@ def test_the_variables_of_torchrun_are_read():
     assert launch is not None
     assert (launch.rank, launch.world, launch.local_rank, launch.host, launch.port) == (3, 4, 1, "node1", 29400)
     assert launch.is_torchrun and launch.has_store and launch.attempt == 1
-    assert not launch.is_one_machine
-    assert str(launch) == "process 3 of 4"
+    assert not launch.is_one_machine and str(launch) == "process 3 of 4"
 
 
 @pytest.mark.parametrize(("rank", "world"), [("4", "4"), ("0", "0"), ("-1", "2"), ("one", "2"), ("0", "two")])
@@ -151,7 +137,6 @@ def test_impossible_numbers_are_rejected(rank: str, world: str):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, to be set by the test."""
     now = [100.0]
     monkeypatch.setattr(progress, "_quiet", False)  # whatever a test before this one left
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -163,8 +148,7 @@ def test_a_resumed_job_counts_its_rate_from_where_it_began(clock: list[float], c
         clock[0] += 20
         job.update(700, "loss 2.0")
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "training: 700/1,000 steps, 5.0/s, 1:00 left; loss 2.0\n"
+    assert captured.out == "" and captured.err == "training: 700/1,000 steps, 5.0/s, 1:00 left; loss 2.0\n"
 
 
 def test_lines_come_every_ten_seconds_and_never_when_quiet(clock: list[float], capsys: pytest.CaptureFixture[str]):
@@ -235,5 +219,4 @@ def kept(how: str, **environment: str) -> int:
 def test_large_blocks_are_returned_unless_the_environment_decides():
     if (heap := kept("heap")) < 100:
         pytest.skip(f"this C library keeps {heap} MB only")
-    assert kept("map") < 20
-    assert kept("map", MALLOC_MMAP_THRESHOLD_=str(32 << 20)) > 100
+    assert kept("map") < 20 and kept("map", MALLOC_MMAP_THRESHOLD_=str(32 << 20)) > 100

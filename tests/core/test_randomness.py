@@ -1,7 +1,5 @@
 """Keyed generators: equal keys, equal streams; any other key, an unrelated one."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

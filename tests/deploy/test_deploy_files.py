@@ -1,7 +1,5 @@
 """The files of deploy/: safe defaults of the image, probes, and the proxy's limits; linted where the programs are."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -37,7 +35,6 @@ def program(name: str) -> str:
 
 
 def last(name: str) -> str:
-    """The last instruction of a name."""
     return [rest for one, rest in DOCKERFILE if one == name][-1]
 
 
@@ -109,7 +106,6 @@ def test_kubernetes_probes_drains_and_scales():
 
 
 def settings() -> dict[str, Any]:
-    """The table [serve] of the example."""
     found: dict[str, Any] = tomllib.loads((DEPLOY / "serve.toml").read_text(encoding="utf-8"))["serve"]
     return found
 
@@ -140,7 +136,6 @@ FLAGS: dict[str, list[str]] = json.loads((REPOSITORY / "tests/conventions/flags.
 
 
 def commands() -> dict[str, list[str]]:
-    """The words after `maskwright` in each file."""
     (line,) = re.findall(r"-m (maskwright .*)", (DEPLOY / "slurm.sh").read_text("utf-8").replace("\\\n", " "))
     ray = yaml.safe_load((DEPLOY / "rayjob.yaml").read_text("utf-8"))["spec"]["entrypoint"]
     replicas = yaml.safe_load((DEPLOY / "pytorchjob.yaml").read_text("utf-8"))["spec"]["pytorchReplicaSpecs"]

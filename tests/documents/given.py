@@ -1,7 +1,5 @@
 """Files and small models under the names that the pages of the documentation use."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -25,25 +23,21 @@ PEOPLE = {"Albert": "B-PER", "Anna": "B-PER", "Paris": "B-LOC", "Spain": "B-LOC"
 
 
 def sentences(count: int, seed: int) -> list[str]:
-    """Sentences of drawn words."""
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(5, 9))).capitalize() + "." for _ in range(count)]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a text file and its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
 def table(path: Path, columns: str, rows: list[tuple[str, ...]]) -> None:
-    """Write a table; the fields have no separators."""
     mark = "," if path.suffix == ".csv" else "\t"
     write(path, "\n".join(mark.join(row) for row in [tuple(columns.split()), *rows]) + "\n")
 
 
 def write_files(folder: Path) -> None:
-    """Write every data file."""
     shutil.copytree(REPOSITORY / "examples", folder / "examples")
     for name, count, seed in (("train", 30, 1), ("dev", 12, 2), ("test", 12, 3)):
         texts = sentences(count, seed)
@@ -80,7 +74,6 @@ def write_files(folder: Path) -> None:
 
 
 def write_structured(folder: Path, name: str, texts: list[str]) -> None:
-    """Write tagged words, questions, choices and pairs of translations."""
     tagged = []
     for text, person in zip(texts, [*PEOPLE] * len(texts), strict=False):
         words = [person, *text.rstrip(".").split()]
@@ -100,7 +93,6 @@ def write_structured(folder: Path, name: str, texts: list[str]) -> None:
 
 
 def write_models(folder: Path) -> None:
-    """Write small models: encoders without a head, a pre-trained one, a causal one, and two classifiers."""
     tokenizer = mw.Tokenizer.train([str(folder / "corpus.txt")], kind="wordpiece", vocab_size=600)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 4}
     config = mw.preset("bert-tiny", vocab_size=len(tokenizer), **sizes)
@@ -122,7 +114,6 @@ def write_models(folder: Path) -> None:
 
 
 def prepare(page: str, folder: Path) -> None:
-    """Write what only this page asks for."""
     if page in ("how-to/benchmark-files", "how-to/glue"):
         benchmark_data.glue(folder / "glue_data")
         for part, count in (("train", 8), ("dev", 4)):

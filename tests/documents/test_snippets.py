@@ -3,8 +3,6 @@
 `<!-- not run: REASON -->` before a block skips it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -66,14 +64,12 @@ class Block:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """The code blocks of a page."""
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     return [Block(found[4], found[5], found[2] or "") for found in BLOCK.finditer(text)]
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory) -> Path:
-    """A folder with every file and model that a page can ask for."""
     folder = tmp_path_factory.mktemp("given")
     write_files(folder)
     write_models(folder)

@@ -1,7 +1,5 @@
 """The demos, run as `make demo` runs them, on a few rows."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess
@@ -15,7 +13,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
-    """A corpus of 40 documents, and labeled rows: 60 of the tickets."""
     folder = tmp_path_factory.mktemp("files")
     with (EXAMPLES / "support_tickets.csv").open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))[:100]

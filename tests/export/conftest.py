@@ -1,7 +1,5 @@
 """Model folders and exported ones that several tests look at, made once for all processes of a test run."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable
@@ -33,7 +31,6 @@ def once(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exported(once):
-    """The ONNX graph of a model folder."""
     pytest.importorskip("onnxscript", reason="the extra export is not installed")
     return lambda folder: once(
         f"exported-{folder.name}", lambda output: export_model(ExportConfig(model=str(folder), output=output))
@@ -42,7 +39,6 @@ def exported(once):
 
 @pytest.fixture(scope="session")
 def encoder_folder(once):
-    """A small sentence encoder as a model folder."""
     model = small("bert-tiny")
     model.sentence = SentenceSettings("mean", True, 24)
     return once("encoder", model.save)
@@ -50,7 +46,6 @@ def encoder_folder(once):
 
 @pytest.fixture(scope="session")
 def classifier_folder(once):
-    """A small classifier of three classes as a model folder."""
     model = small("roberta-base", "classification")
     return once("classifier", lambda folder: model.save(folder, facts={"task": "classification"}))
 
@@ -67,14 +62,12 @@ def exported_classifier(exported, classifier_folder):
 
 @pytest.fixture(scope="session")
 def generators(once, exported):
-    """Folders of a causal model and of its graph."""
     folder = once("generator", small("gpt2", "clm", num_hidden_layers=1).save)
     return folder, exported(folder)
 
 
 @pytest.fixture(scope="session")
 def translators(once, exported):
-    """Folders of an encoder-decoder and of its graphs."""
     model = small_translator(num_hidden_layers=1, num_decoder_layers=1)
     folder = once("translator", lambda folder: model.save(folder, facts={"task": "translation"}))
     return folder, exported(folder)

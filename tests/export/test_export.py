@@ -1,7 +1,5 @@
 """Exported folders of every format and precision: their files and numbers, and what is not published."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess
@@ -38,18 +36,15 @@ SMALL = {"vocab_size": 150, "hidden_size": 16, "num_hidden_layers": 1, "max_posi
 
 
 def export(model, output, **settings):
-    """Exports a folder."""
     return export_model(ExportConfig(model=str(model), output=output, **settings))
 
 
 def outputs_of(folder: Path, texts: list[str]) -> np.ndarray:
-    """What a program without torch and maskwright computes."""
     done = subprocess.run([sys.executable, SCRIPT, folder, *texts], capture_output=True, text=True, check=True)
     return np.array(json.loads(done.stdout))
 
 
 def said_by_the_page(folder: Path) -> str:
-    """What the program in README.md prints."""
     script = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout
@@ -63,7 +58,6 @@ def cosines(folder: Path, source: Path) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def typical(tmp_path_factory):
-    """A file of typical texts."""
     words = " ".join(TEXTS).split()
     draw = np.random.default_rng(0)
     texts = [" ".join(draw.choice(words, size)) for size in draw.integers(1, 12, 80)]
@@ -96,10 +90,9 @@ def test_a_program_without_torch_gives_the_numbers_of_the_library(
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_agreement(maskwright, refused, classifier_folder, tmp_path):
-    code, out, _ = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["format"] == "onnx" and found["max_length"] == 20
+def test_the_command_prints_the_agreement(as_json, refused, classifier_folder, tmp_path):
+    found = as_json("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20")
+    assert found["format"] == "onnx" and found["max_length"] == 20
     assert found["agreement"]["outputs"]["logits"]["same_class"] == 1.0
     assert found["postprocessing"]["labels"] == ["no", "perhaps", "yes"]
     assert found["size_bytes"] == (tmp_path / "out" / "onnx" / "model.onnx").stat().st_size
@@ -147,11 +140,10 @@ def test_a_poor_int8_graph(refused, encoder_folder, typical, tmp_path):
     [
         (None, {"late": LateInteraction()}, "error", "vector for each token"),
         (None, {"prompts": {"q": "q: "}, "default_prompt": "q", "include_prompt": False}, "error", "prompt"),
-        ("mlm", {"sparse": "max"}, "warning", "logits of the vocabulary"),
+        pytest.param("mlm", {"sparse": "max"}, "warning", "logits of the vocabulary", marks=pytest.mark.slow),
     ],
 )
 def test_what_a_graph_does_not_give_is_told(maskwright, tmp_path, head, declared, kind, said):
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
     model = small("bert-tiny", head)
     model.sentence = SentenceSettings(**declared)
     model.save(tmp_path / "m")
@@ -252,7 +244,6 @@ def test_half_precision_has_the_file_of_transformers_js(encoder_folder, tmp_path
 
 
 def one_text(length):
-    """The padded inputs of one text of drawn tokens."""
     ids = np.random.default_rng(length).integers(5, 40, (1, length))
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 

@@ -1,7 +1,5 @@
 """Exported folders give the numbers of the library through its commands, functions and server, also by --executor."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -34,7 +32,6 @@ PAIRS = [("the cat sat", "on the mat ."), ("a", "dogs chase cats in the garden")
 
 @pytest.fixture(scope="module")
 def encoders(encoder_folder, exported_encoder):
-    """The text encoders of a model folder and of its graph."""
     return open_embedder(encoder_folder, precision="fp32"), open_embedder(exported_encoder)
 
 
@@ -109,7 +106,6 @@ def test_exporting_and_describing_an_exported_folder(maskwright, refused, export
 
 @pytest.fixture
 def folder(exported_encoder, tmp_path):
-    """A copy of an exported folder, to change."""
     return shutil.copytree(exported_encoder, tmp_path / "changed")
 
 
@@ -129,8 +125,6 @@ def test_a_changed_graph_is_not_opened(folder):
 
 
 def external(location):
-    """A change of a graph: weights of a file."""
-
     def change(graph) -> None:
         tensor = next(one for one in graph.graph.initializer if len(one.raw_data) > 64)
         tensor.ClearField("raw_data")
@@ -141,12 +135,10 @@ def external(location):
 
 
 def custom(graph) -> None:
-    """An operator of another domain."""
     graph.graph.node[0].domain = "com.example"
 
 
 def old(graph) -> None:
-    """An old version of the operators."""
     graph.opset_import[0].version = 9
 
 
@@ -211,14 +203,12 @@ def test_a_text_beyond_the_length_of_the_graph(exported_encoder):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def exporting(monkeypatch, exported_encoder, exported_classifier):
-    """Exports copy the graphs that other tests use. Returns the heads that were exported."""
     heads = []
 
     def copied(config):

@@ -2,8 +2,6 @@
 the comparison with the library rejects others.
 """
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np
@@ -16,11 +14,7 @@ from export.small_models import ENCODERS, HEADS, agreement_of, small, small_tran
 from inference.samples import TEXTS
 from maskwright.core.errors import ConfigError, InputError, ModelFolderError
 from maskwright.data.batch import Batch
-from maskwright.export.agreement import (
-    LIMITS,
-    TorchRuntime,
-    limits_of,
-)
+from maskwright.export.agreement import LIMITS, TorchRuntime, limits_of
 from maskwright.export.cached import networks_of
 from maskwright.export.config import ExportConfig
 from maskwright.export.graph_model import GraphModel
@@ -51,7 +45,6 @@ class CountingRuntime(TorchRuntime):
 
 
 def graph_of(model, **changes) -> GraphModel:
-    """The graph of a model."""
     (network,) = networks_of(model)
     spec = specification_of([network], most_tokens(model.config)) | changes
     labels = model.labels or None
@@ -76,12 +69,10 @@ def shortfalls(model, change) -> dict[str, list[str]]:
 
 
 def rounded(weight):
-    """A weight in steps of 2 ** -14."""
     return (weight * 2**14).round() / 2**14
 
 
 def rolled(weight):
-    """Other weights of the same size."""
     return weight.roll(1, 0) if weight.ndim > 1 else weight
 
 

@@ -5,8 +5,6 @@ Needs node, and a folder with node_modules/@huggingface/transformers, which MASK
     npm install --prefix packages --ignore-scripts @huggingface/transformers
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -37,7 +35,6 @@ pytestmark = [
 
 
 def in_node(task: str, folder: Path, texts: list[str], **options):
-    """The result of a pipeline of transformers.js."""
     command = ["node", SCRIPT, PACKAGES, task, folder, json.dumps(texts), json.dumps(options)]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

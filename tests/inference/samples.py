@@ -1,7 +1,5 @@
 """A tokenizer and tiny models with random weights, made once for all tests of inference and estimators."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from maskwright.models.build import build
@@ -25,7 +23,6 @@ TEXTS = [
 
 @cache
 def tokenizer() -> Tokenizer:
-    """A WordPiece tokenizer of about 150 subword tokens."""
     return Tokenizer.train_from_iterator(iter(TEXTS * 3), kind="wordpiece", vocab_size=150)
 
 

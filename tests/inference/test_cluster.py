@@ -1,7 +1,5 @@
 """Clusters: groups that are there are found, numbered by size, described, and the same for one seed."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -17,7 +15,6 @@ TOPICS = ["the cat and the dog", "rain and snow fell", "bread with butter"]
 
 
 def three_groups(sizes=(30, 20, 10)):
-    """Vectors around three directions, with texts of three topics; the gold group of each."""
     draws = generator(0, "groups")
     gold = np.repeat(np.arange(3), sizes)[draws.permutation(sum(sizes))]
     vectors = np.eye(8)[gold] * 3 + draws.normal(size=(len(gold), 8)) * 0.3
@@ -30,8 +27,7 @@ def test_groups_that_are_there_are_found(num_clusters):
     found = cluster_vectors(vectors, texts, num_clusters)
     assert adjusted_rand_score(gold, found.groups) == 1.0
     assert [own.size for own in found.clusters] == [30, 20, 10]
-    assert np.bincount(found.groups).tolist() == [30, 20, 10]
-    assert max(found.tried, key=found.tried.get) == 3
+    assert np.bincount(found.groups).tolist() == [30, 20, 10] and max(found.tried, key=found.tried.get) == 3
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert found.silhouette == pytest.approx(silhouette_score(unit, found.groups, metric="cosine"))
 

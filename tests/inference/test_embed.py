@@ -1,7 +1,5 @@
 """Vectors: the layers and poolings that were asked for, by text, token and word, in the order of the texts."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 import unicodedata
@@ -105,7 +103,6 @@ def test_blocks_join_to_the_whole(monkeypatch):
 
 
 def plain(text):
-    """Lower case without accents, as the tokenizer sees it."""
     return "".join(c for c in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(c))
 
 
@@ -149,8 +146,7 @@ def test_normalized_vectors_of_words_have_length_one_after_the_mean():
 
 def test_the_same_word_twice_is_two_words_also_across_a_pair():
     found = next(TextEncoder(tiny(), pooling="none").token_vectors([("cat cat", "cat")]))
-    assert found.by_word().words == ["cat", "cat", "cat"]
-    assert found.by_word().texts == [0, 0, 1]
+    assert found.by_word().words == ["cat", "cat", "cat"] and found.by_word().texts == [0, 0, 1]
     empty = next(TextEncoder(tiny(), pooling="none").token_vectors([""]))
     assert empty.tokens == ["[CLS]", "[SEP]"] and empty.by_word().vectors.shape == (0, 32)
 

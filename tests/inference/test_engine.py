@@ -1,7 +1,5 @@
 """The inference engine: the numbers of the modules, whatever the switches, and never those of weights that were."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import os
@@ -33,7 +31,6 @@ SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_atten
 
 
 def pack(lengths, vocab_size=40, num_types=0, seed=0) -> Batch:
-    """Random tokens, and token types where there are any."""
     draws = torch.Generator().manual_seed(seed)
     rows = [torch.randint(0, vocab_size, (length,), generator=draws).numpy() for length in lengths]
     if not num_types:
@@ -54,7 +51,6 @@ def by_engine(model: Model, batch: Batch):
 
 
 def cosine(a, b) -> float:
-    """The smallest cosine of two vectors at the same place."""
     return float(torch.nn.functional.cosine_similarity(a.float(), b.float(), dim=-1).min())
 
 
@@ -91,8 +87,7 @@ def test_every_preset_in_bfloat16_stays_near_the_modules_in_float32(name):
     expected = by_modules(model, batch).hidden  # float32
     model.compute_dtype = torch.bfloat16
     found = by_engine(model, batch).hidden
-    assert found.dtype == torch.bfloat16
-    assert cosine(found, expected) > 0.998
+    assert found.dtype == torch.bfloat16 and cosine(found, expected) > 0.998
 
 
 @settings(max_examples=60)
@@ -285,11 +280,7 @@ with torch.inference_mode():
 @pytest.mark.skipif(operators.missing(torch.bfloat16) is not None, reason="no packed products in bfloat16 here")
 @pytest.mark.parametrize(
     ("begin", "variables", "is_kept"),
-    [
-        ("Engine()", {}, False),
-        ("resolve_device('cpu')", {}, False),
-        ("Engine()", dict.fromkeys(CACHES, "1024"), True),
-    ],
+    [("Engine()", {}, False), ("resolve_device('cpu')", {}, False), ("Engine()", dict.fromkeys(CACHES, "1024"), True)],
 )
 def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin, variables, is_kept):
     environment = {name: value for name, value in os.environ.items() if name not in CACHES}

@@ -1,7 +1,5 @@
 """Ensembles: an ensemble of one model equals it, and the mean is the one computed by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of answers and vectors: complete or absent, readable by everyone, safe to open in a spreadsheet."""
 
-from __future__ import annotations
-
 import csv
 import json
 
@@ -33,8 +31,7 @@ def test_csv_reads_back_with_formulas_made_harmless(tmp_path):
     write_answers(tmp_path / "a.csv", ANSWERS)
     with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as handle:
         rows = list(csv.reader(handle))
-    assert rows[0] == ["text", "label", "score"]
-    assert rows[1] == ["plain", "a", "-0.5"]
+    assert rows[0] == ["text", "label", "score"] and rows[1] == ["plain", "a", "-0.5"]
     assert rows[2] == ["'" + ANSWERS[1]["text"], "'+b", "0.25"]
     write_answers(tmp_path / "a.tsv", ANSWERS)
     lines = (tmp_path / "a.tsv").read_text(encoding="utf-8").split("\n")

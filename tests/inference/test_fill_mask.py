@@ -1,7 +1,5 @@
 """Masked words: probabilities over the whole vocabulary, in the right text, at the right mask."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -14,12 +12,7 @@ from maskwright.core.errors import InputError, ModelFolderError
 from maskwright.inference.fill_mask import MaskFiller
 from maskwright.models.build import build
 
-TEXTS = [
-    "the [MASK] sat on the mat .",
-    "dogs chase [MASK] in the [MASK] .",
-    "[MASK]",
-    "rain [MASK] [MASK] [MASK]",
-]
+TEXTS = ["the [MASK] sat on the mat .", "dogs chase [MASK] in the [MASK] .", "[MASK]", "rain [MASK] [MASK] [MASK]"]
 
 
 @pytest.fixture(scope="module", params=["mlm", "pretraining"])
@@ -73,7 +66,6 @@ def test_only_one_mask_is_filled_in_a_candidates_text_and_all_in_the_filled_one(
 
 @pytest.fixture(scope="module")
 def wordpiece(tmp_path_factory):
-    """A folder of a BERT, as transformers writes it."""
     transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("bert")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "end", "hello", "stella", "##s", ".", "7", "我", "你"]
@@ -141,7 +133,6 @@ def test_what_cannot_be_filled_is_refused_in_words(filler, texts, options, words
 
 @pytest.fixture(scope="module")
 def byte_level(tmp_path_factory):
-    """A folder of a RoBERTa with byte-level tokens, as transformers writes it."""
     transformers = pytest.importorskip("transformers")
     from tokenizers import ByteLevelBPETokenizer
 

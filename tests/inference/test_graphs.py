@@ -1,7 +1,5 @@
 """Small packs through recorded graphs: filled up to a size, they keep their numbers; a stand-in records here."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The real MiniLM: its vectors are those of transformers with the pooling that its folder declares."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

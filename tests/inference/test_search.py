@@ -1,7 +1,5 @@
 """Semantic search: hits and their offsets, the index, and rejected input."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -14,13 +12,7 @@ import pytest
 from failing_disk import FailingFileSystem
 from inference.samples import tiny
 from maskwright.core import storage
-from maskwright.core.errors import (
-    CorruptFileError,
-    MaskwrightError,
-    RowErrors,
-    RunError,
-    StorageError,
-)
+from maskwright.core.errors import CorruptFileError, MaskwrightError, RowErrors, RunError, StorageError
 from maskwright.inference import search as search_module
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.late import LateEncoder
@@ -57,8 +49,7 @@ def test_a_passage_finds_itself_and_its_span_is_the_sources_characters(texts: Pa
     assert first.score == pytest.approx(1.0, abs=1e-5) and Path(first.file).name == "cats.txt"
     source = (texts / "cats.txt").read_bytes().decode("utf-8")
     own = first.passage
-    assert source[own.start : own.end] == own.text == queries[0]
-    assert own.line == 3
+    assert source[own.start : own.end] == own.text == queries[0] and own.line == 3
     row = json.loads((texts / "sub/milk.jsonl").read_text(encoding="utf-8"))["text"]
     assert row[second.passage.start : second.passage.end] == queries[1]
     start, end = second.sentence
@@ -136,8 +127,7 @@ def test_only_new_content_is_embedded_again(texts: Path, tmp_path: Path):
         own.search(str(texts), ["cat"], 1, index)
         return own.embedded, own.unchanged
 
-    assert counted() == (3, 0)
-    assert counted() == (0, 3)
+    assert counted() == (3, 0) and counted() == (0, 3)
     (texts / "twin.txt").write_bytes((texts / "rain.txt").read_bytes())
     assert counted() == (0, 4), "equal files are embedded once"
     (texts / "twin.txt").unlink()
@@ -149,8 +139,7 @@ def test_only_new_content_is_embedded_again(texts: Path, tmp_path: Path):
     assert hits[0][0].passage.text == "snow fell on the garden"
     assert not any("penguins" in hit.passage.text for hit in hits[1]), "what is gone is not found"
     (texts / "cats.txt").unlink()
-    assert counted() == (0, 2)
-    assert len(list((index / "shards").glob("*"))) == 2
+    assert counted() == (0, 2) and len(list((index / "shards").glob("*"))) == 2
 
 
 def test_another_model_or_setting_is_refused_until_restart(texts: Path, tmp_path: Path):

@@ -1,7 +1,5 @@
 """Entities by the strategies of the pipelines of transformers."""
 
-from __future__ import annotations
-
 import pytest
 
 from maskwright import api

@@ -62,8 +62,7 @@ def test_inspection_changes_no_output_of_the_explicit_the_fused_or_the_engine_pa
         fused = model.encode(reading.batch()).hidden
         model.engine = Engine()
         by_engine = model.encode(reading.batch()).hidden
-    assert torch.allclose(shown, fused, atol=2e-4)
-    assert torch.allclose(shown, by_engine, atol=2e-4)
+    assert torch.allclose(shown, fused, atol=2e-4) and torch.allclose(shown, by_engine, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", [name for name in SWITCHES if name != "BigBird"])

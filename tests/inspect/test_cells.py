@@ -113,10 +113,8 @@ def test_a_unit_is_named_only_where_random_weights_do_not_follow_the_rule_as_wel
 
 def test_a_planted_unit_is_found_on_one_half_and_confirmed_on_the_other():
     best, second = find_units(planted(), "quotes", noise_like(planted()), top=2)
-    assert (best.layer, best.unit) == (2, 3)
-    assert best.searched < -0.9 and best.confirmed < -0.9
-    assert abs(second.confirmed) < 0.3
-    assert "Unit 3 of layer 2" in headline([best])
+    assert (best.layer, best.unit) == (2, 3) and best.searched < -0.9 and best.confirmed < -0.9
+    assert abs(second.confirmed) < 0.3 and "Unit 3 of layer 2" in headline([best])
 
 
 def test_a_rule_that_never_changes_finds_nothing_and_an_unknown_one_names_the_nearest():
@@ -187,10 +185,8 @@ def test_an_rnn_fades_faster_than_an_lstm():
         fresh = build(network(name, hidden_size=32), "clm", seed=1)
         found[name] = fading(fresh, IDS, 20, name)
     rnn, lstm = found["rnn-small"], found["lstm-small"]
-    assert rnn.norms[0] == lstm.norms[0] == 1.0
-    assert rnn.factor < lstm.factor < 1.05
-    assert rnn.norms[-1] < lstm.norms[-1] / 5
-    assert rnn.half < 3
+    assert rnn.norms[0] == lstm.norms[0] == 1.0 and rnn.factor < lstm.factor < 1.05
+    assert rnn.norms[-1] < lstm.norms[-1] / 5 and rnn.half < 3
     assert "of lstm-small remains" in gradients_headline([rnn, lstm])
 
 

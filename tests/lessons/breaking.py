@@ -1,7 +1,5 @@
 """Breaks a function of the toolkit for a while: it gives other numbers, wherever it is called from."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

@@ -1,7 +1,5 @@
 """Inputs of lessons: each has the slide's value as its default, rejects what it does not accept, and has an effect."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any
@@ -141,11 +139,7 @@ def test_what_is_out_of_bounds_is_rejected_in_one_sentence(name: str, one: Input
 def test_a_page_of_your_own_values_says_so_and_names_the_command():
     result = run("distillation", {"temperature": "2", "shares": "5 4 1"})
     words = shlex.split(result.command)
-    assert words == [
-        "maskwright",
-        *["lessons", "distillation", "--set", "temperature=2", "--set"],
-        "shares=5 4 1",
-    ]
+    assert words == ["maskwright", *["lessons", "distillation", "--set", "temperature=2", "--set"], "shares=5 4 1"]
     text = read_html(render(report([result]))).text
     assert OWN in text and "Temperature" in text and "expected" in text and "the slide" in text
     assert OWN not in read_html(render(report([run("distillation")]))).text

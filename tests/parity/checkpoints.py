@@ -1,7 +1,5 @@
 """Random checkpoints of every family and head, made by transformers, with settings that are not the defaults."""
 
-from __future__ import annotations
-
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -80,7 +80,6 @@ def their_outputs(theirs, rows, labels, head):
 
 
 def total(output, rows):
-    """The loss; for a bare model something that every parameter moves."""
     if getattr(output, "loss", None) is not None:
         return output.loss
     result = output.last_hidden_state[rows["attention_mask"].bool()].sin().sum()

@@ -1,7 +1,5 @@
 """Random weights of networks of transformers are the same in every order of the tests."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -40,12 +40,10 @@ NAMES = {None: "bare"}
 
 
 def cases():
-    """Every family and head that transformers makes from a configuration."""
     return [(name, head) for name, heads in HEADS.items() for head in heads]
 
 
 def measure(name, head, columns=COLUMNS):
-    """The largest difference of each column, or why there is none."""
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         measured = _Measured(name, head, Path(folder))
         return {column: _or_reason(getattr(measured, column.lower())) for column in columns}
@@ -81,7 +79,6 @@ class _Measured:
         return self._difference(self.ours, there.eval())
 
     def pack(self):
-        """Texts of one pack against each alone, after another order."""
         texts = [torch.randint(6, 80, (length,)).tolist() for length in (9, 4, 17)]
         together = self.ours.encode(Batch.from_sequences(texts)).hidden.split([len(text) for text in texts])
         alone = [self.ours.encode(Batch.from_sequences([text])).hidden for text in texts]
@@ -110,7 +107,6 @@ class _Measured:
             return float((model.encode(batch).hidden - expected).norm() / expected.norm())
 
     def lora(self):
-        """An adapter that is written here, in PEFT."""
         base = str(self.folder / "theirs")
         model, report = load_model(base)
         with torch.enable_grad():
@@ -154,7 +150,6 @@ class _Measured:
         return max(compare_outputs(found, self.theirs(**given), rows, self.head).values())
 
     def server(self):
-        """The server's answers against those of the library."""
         from serve.in_thread import serving
 
         self._with_tokenizer()

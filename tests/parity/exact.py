@@ -83,12 +83,10 @@ def attend(module, query, key, value, attention_mask, scaling, dropout=0.0, **_)
 
 
 def loss_of_words(logits, labels, vocab_size, **_):
-    """Mean cross-entropy of the labels that count."""
     return nn.functional.cross_entropy(logits.view(-1, vocab_size), labels.view(-1))
 
 
 def loss_of_next_words(logits, labels, vocab_size, **_):
-    """Mean cross-entropy of each label at the column before it."""
     return nn.functional.cross_entropy(logits[:, :-1].reshape(-1, vocab_size), labels[:, 1:].reshape(-1))
 
 

@@ -1,7 +1,5 @@
 """A checkpoint from another field: the antibody BERT in the package antiberty 0.1.3, read as data, never imported."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import metadata
 from pathlib import Path
@@ -50,7 +48,6 @@ FILLED = [
 
 @pytest.fixture
 def source(tmp_path):
-    """Weights, configuration and vocabulary in one folder."""
     try:
         files = metadata.files("antiberty") or []
     except metadata.PackageNotFoundError:

@@ -1,7 +1,5 @@
 """BigBird's block-sparse attention, as transformers runs it: every head, maps, gradients, the switch for short rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 

@@ -34,7 +34,6 @@ AUTO = {
 
 
 def cases(quick, slow=()):
-    """Every head with the first settings of its family, or with all others. slow: heads whose cases are slow."""
     for name, heads in HEADS.items():
         for head in heads:
             for number, settings in enumerate(SETTINGS[name]):

@@ -46,22 +46,10 @@ def marian_of(folder, **options):
     sizes = {"decoder_vocab_size": len(targets), "share_encoder_decoder_embeddings": False} if two else {}
     pad = {"pad_token_id": sources["<pad>"], "decoder_start_token_id": targets["<pad>"]}
     config = transformers.MarianConfig(
-        vocab_size=len(sources),
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_position_embeddings=96,
-        init_std=0.3,
-        activation_function="swish",
-        scale_embedding=True,
-        eos_token_id=0,
-        **pad,
-        **sizes,
-    )
+        vocab_size=len(sources), d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=96, init_std=0.3,
+        activation_function="swish", scale_embedding=True, eos_token_id=0, **pad, **sizes,
+    )  # fmt: skip
     torch.manual_seed(3)
     model = transformers.MarianMTModel(config)
     with torch.no_grad():
@@ -148,11 +136,7 @@ def test_translations_are_theirs(folder, both, beams):
         own = ours(rows["input_ids"], rows["attention_mask"], decoder_input_ids=rows["input_ids"] % 50)
         wanted = theirs(**rows, decoder_input_ids=rows["input_ids"] % 50)
         written = theirs.generate(
-            **rows,
-            num_beams=beams,
-            max_new_tokens=12,
-            do_sample=False,
-            bad_words_ids=[[one] for one in never],
+            **rows, num_beams=beams, max_new_tokens=12, do_sample=False, bad_words_ids=[[one] for one in never]
         )
     assert float((own.logits - wanted.logits).abs().max()) < 1e-4
     found = translating.translate(texts, TranslationSettings(beams, max_new_tokens=12))

@@ -1,7 +1,5 @@
 """The comparison can fail: a damaged key table, a lost bias or a wrong switch must show, or parity proves nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -208,7 +208,7 @@ def fill(folder: Path) -> None:
 
 
 def test_other_options_are_named(tmp_path: Path):
-    from data_sets import made_once
+    from common import made_once
 
     made_once(tmp_path / "data", {"rows": 3, "vocab_size": 80, "source": "de"}, fill)
     with pytest.raises(InputError, match="another --rows and another --vocab-size: pass another -o"):
@@ -216,7 +216,7 @@ def test_other_options_are_named(tmp_path: Path):
 
 
 def test_what_fails_half_way_leaves_nothing(tmp_path: Path):
-    from data_sets import made_once
+    from common import made_once
 
     def fail(folder: Path) -> None:
         fill(folder)

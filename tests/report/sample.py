@@ -1,7 +1,5 @@
 """A report with every kind of block, from made-up numbers and one text that is put wherever a page can hold text."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from maskwright.report import (
@@ -39,7 +37,6 @@ from maskwright.report.charts import Arrow, Box, Chart, Curves, Flow, Histogram,
 
 
 def curves(text: str = "") -> Curves:
-    """Noisy lines, lines over seeds, fractions, a logarithmic axis."""
     draw = np.random.default_rng(7)
     steps = np.arange(10, 2001, 10)
     loss = 3.7 + 5.2 * np.exp(-steps / 260) + draw.normal(0, 0.13, len(steps))
@@ -147,6 +144,5 @@ def blocks(text: str = "") -> list[Block]:
 
 
 def whole(text: str = "") -> Report:
-    """A page with all of them."""
     health = Health("watch", [f"31.2 % of the masked tokens right.{text}"], text)
     return Report(f"A run{text}", f"Macro F1 0.874 ± 0.011 over 3 seeds.{text}", health, blocks(text), f"today{text}")

@@ -1,13 +1,10 @@
 """One server with a small model of each kind for all tests that do not change it."""
 
-from __future__ import annotations
-
 import pytest
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """Folders of small models by name."""
     from maskwright.models.build import build
     from maskwright.models.model import SentenceSettings
     from serve.small_models import WRITERS
@@ -25,7 +22,6 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def served(models):
-    """The server."""
     from serve.in_thread import serving
 
     with serving(model=tuple(f"{name}={folder}" for name, folder in models.items()), access_log=False) as found:

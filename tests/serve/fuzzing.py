@@ -3,8 +3,6 @@
 The tests send some hundreds, benchmarks/reliability as many as it is asked for.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
@@ -61,14 +59,12 @@ class FuzzResults:
     failures: list[str] = field(default_factory=list)
 
     def add(self, status: int, request: str) -> None:
-        """Count one response."""
         self.statuses[status] += 1
         if status >= 500:
             self.failures.append(f"{status}: {request[:300]}")
 
     @property
     def count(self) -> int:
-        """How many requests."""
         return self.statuses.total()
 
 
@@ -83,13 +79,8 @@ def from_schema(server: ServerProcess, count: int, number: int = 0) -> FuzzResul
     kinds = [(one, mode) for one in operations for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
     found = FuzzResults()
     for operation, mode in kinds:
-        with_bound = settings(
-            max_examples=max(1, -(-count // len(kinds))),
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        free = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+        with_bound = settings(max_examples=max(1, -(-count // len(kinds))), phases=[Phase.generate], **free)
 
         def send(case: Any) -> None:
             response = case.call(timeout=60)
@@ -103,7 +94,6 @@ def from_schema(server: ServerProcess, count: int, number: int = 0) -> FuzzResul
 
 
 def request(path: str, body: bytes, headers: bytes = b"") -> bytes:
-    """The bytes of a POST request."""
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     )
@@ -123,7 +113,6 @@ def mutated(rng: random.Random) -> bytes:
 
 
 def changed(value: Any, rng: random.Random) -> Any:
-    """JSON with one value exchanged, a key added or removed."""
     if isinstance(value, dict) and value and rng.random() < 0.8:
         key = rng.choice(list(value))
         kind = rng.randrange(6)
@@ -142,7 +131,6 @@ def changed(value: Any, rng: random.Random) -> Any:
 
 
 def bent(data: bytes, rng: random.Random) -> bytes:
-    """Bytes with some inserted, removed, flipped, repeated, or cut off."""
     for _ in range(rng.randint(1, 4)):
         place = rng.randrange(len(data) + 1)
         end = min(len(data), place + rng.randint(1, 30))

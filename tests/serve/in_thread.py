@@ -1,7 +1,5 @@
 """A server on a loopback socket in this process, with small models of each kind."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +20,10 @@ from web_client import Client, in_thread
 
 @dataclass
 class Served(Client):
-    """A running server."""
-
     service: Service
     port: int
 
     def connect(self) -> socket.socket:
-        """A raw connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
 

@@ -1,7 +1,5 @@
 """`maskwright serve` as a process on a free port of this machine: what clients, operators and attackers meet."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -31,7 +29,6 @@ class ServerProcess(Client):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     def raw(self, data: bytes, timeout: float = 10) -> bytes:
@@ -55,7 +52,6 @@ class ServerProcess(Client):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
         return self.process.poll() is None
 
     def wait_until_ready(self, seconds: float = READY_SECONDS) -> None:
@@ -71,17 +67,14 @@ class ServerProcess(Client):
         raise RuntimeError(f"the server was not ready after {seconds} s: {self.text()}")
 
     def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 60) -> int:
-        """Send a signal; returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
     def text(self) -> str:
-        """Standard output and error."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
@@ -104,7 +97,6 @@ def start(
 def running(
     *options: str | Path, port: int | None = None, launcher: Sequence[str] = (), **environment: str
 ) -> Iterator[ServerProcess]:
-    """A ready server, killed at the end if it still runs."""
     with tempfile.TemporaryDirectory(prefix="maskwright-serve-") as folder:
         server = start(Path(folder), *options, port=port, launcher=launcher, **environment)
         try:

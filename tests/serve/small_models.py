@@ -1,7 +1,5 @@
 """Small models of each kind for a server, made once for a test run, under the names that it serves them by."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from studio.models import (

@@ -1,7 +1,5 @@
 """Laws of the queue: budget, no starvation, short texts wait one pack, shares of clients and of bulk requests."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,8 +39,7 @@ def test_every_sequence_is_taken_once_in_packs_of_one_key_within_the_budget(tick
         assert batcher.num_tokens == sum(ticket.waiting_tokens for ticket in tickets)
         assert sum(batcher.tokens_by_key.values()) == batcher.num_tokens
     expected = [(id(ticket), index) for ticket in tickets for index in range(len(ticket.lengths))]
-    assert sorted(found) == sorted(expected)
-    assert batcher.num_requests == batcher.num_tokens == 0
+    assert sorted(found) == sorted(expected) and batcher.num_requests == batcher.num_tokens == 0
 
 
 @given(requests, st.integers(1, BUDGET // 4))
@@ -95,8 +92,7 @@ def test_bulk_has_a_fifth_while_others_wait_and_everything_when_nobody_does():
         pack = take(batcher)
         taken += pack.num_tokens
     share = (sum(bulk.lengths) - bulk.waiting_tokens) / taken
-    assert 0.15 < share < 0.25
-    assert take(batcher).num_tokens == BUDGET
+    assert 0.15 < share < 0.25 and take(batcher).num_tokens == BUDGET
 
 
 @given(requests, st.data())

@@ -3,8 +3,6 @@
 MASKWRIGHT_FUZZ=20 multiplies the number of requests by 20: 10,000 from the schema, 6,000 mutations.
 """
 
-from __future__ import annotations
-
 import os
 import random
 
@@ -23,7 +21,6 @@ FROM_SCHEMA, MUTATIONS = 500 * TIMES, 300 * TIMES
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A model of each kind."""
     with running(*write_models(tmp_path_factory.mktemp("models")), "--precision", "fp32", "--no-access-log") as found:
         yield found
 

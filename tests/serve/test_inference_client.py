@@ -3,8 +3,6 @@
 The methods and their parameters are read from the client, so that a new one fails here until it is decided.
 """
 
-from __future__ import annotations
-
 import http.server
 import inspect
 import json
@@ -176,11 +174,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "encoding_format": [Works("float", same), Refused("base64", "/v1/embeddings")],
         },
     ),
-    "sentence_similarity": (
-        "vectors",
-        {"sentence": TEXT, "other_sentences": [TEXT, "dogs"]},
-        {},
-    ),
+    "sentence_similarity": ("vectors", {"sentence": TEXT, "other_sentences": [TEXT, "dogs"]}, {}),
     "text_generation": (
         "writer",
         {"prompt": "the cat"},
@@ -271,7 +265,6 @@ NOT_SERVED = {
 
 
 def parameters_of(method: str) -> set[str]:
-    """The parameters of a method besides its input and the model."""
     given = set(CASES[method][1]) - {"candidate_labels"}
     return set(inspect.signature(getattr(hub.InferenceClient, method)).parameters) - {"self", "model"} - given
 
@@ -294,7 +287,6 @@ def online():
 
 @pytest.fixture(scope="module")
 def ask(models, tmp_path_factory):
-    """Calls a method with the client of a model."""
     folder = tmp_path_factory.mktemp("client")
     own = dict(models)
     own["vectors"] = write(folder / "vectors", None)
@@ -317,8 +309,7 @@ def test_every_method_of_the_client_is_decided():
         for name, one in inspect.getmembers(hub.InferenceClient, inspect.isfunction)
         if not name.startswith("_") and name not in ("chat", "post")
     }
-    assert set(CASES) == set(METHODS) and not set(CASES) & NOT_SERVED
-    assert set(CASES) | NOT_SERVED == methods
+    assert set(CASES) == set(METHODS) and not set(CASES) & NOT_SERVED and set(CASES) | NOT_SERVED == methods
 
 
 @pytest.mark.parametrize("method", list(CASES))
@@ -451,8 +442,6 @@ def test_translations_are_those_of_the_library_with_the_same_search(ask, models,
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
-    """A server without room, which counts what it is asked."""
-
     asked: ClassVar[list[str]] = []
 
     def do_POST(self):

@@ -1,7 +1,5 @@
 """Settings of a server from a file, and the server on Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 from urllib.request import Request, urlopen
@@ -68,7 +66,6 @@ def _without_none(value):
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Options of `maskwright serve` with a model of each kind."""
     words = write_models(tmp_path_factory.mktemp("models"))
     return ",".join(word for word in words if word != "--model")
 
@@ -80,11 +77,7 @@ def test_settings_come_as_text():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        ({"port": "80"}, "Ray's proxies"),
-        ({"modles": "a"}, "modles"),
-        ({"threads": "many"}, "threads"),
-    ],
+    [({"port": "80"}, "Ray's proxies"), ({"modles": "a"}, "modles"), ({"threads": "many"}, "threads")],
 )
 def test_wrong_settings_are_named(options, said):
     with pytest.raises(ConfigError, match=said):

@@ -1,7 +1,5 @@
 """Reranking by a classifier of pairs: the class of relevant pairs decides, wherever it is among the outputs."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Every route gives the numbers of the library."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

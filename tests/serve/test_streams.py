@@ -1,10 +1,7 @@
 """Streams of generation: several at once, and clients that leave."""
 
-from __future__ import annotations
-
 import json
 import threading
-import time
 from http.client import HTTPConnection
 
 import pytest
@@ -13,6 +10,7 @@ from maskwright import api
 from maskwright.inference.generate import Generation
 from maskwright.models.decoding.rules import Rules
 from serve.in_thread import serving
+from web_client import until
 
 HERE = {"device": "cpu", "precision": "fp32"}
 LONG = 20_000  # tokens of a stream that outlasts every test
@@ -20,7 +18,6 @@ LONG = 20_000  # tokens of a stream that outlasts every test
 
 @pytest.fixture(scope="module")
 def server(models):
-    """A causal model and an encoder."""
     names = ("writer", "vectors")
     with serving(model=tuple(f"{n}={models[n]}" for n in names), access_log=False, max_new_tokens=LONG) as found:
         yield found
@@ -31,7 +28,6 @@ def generation_request(prompt: str, tokens: int, **more) -> dict:
 
 
 def open_stream(server, body: dict) -> HTTPConnection:
-    """Send a request; the response is not read."""
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("POST", "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
     return connection
@@ -70,12 +66,11 @@ def test_a_short_stream_does_not_wait_for_a_long_one(server):
     response = long.getresponse()
     assert response.readline().startswith(b"data: ")
     short = server.post("/v1/completions", generation_request("a", 3))
-    assert text_of(short.body)
-    assert server.post("/embed", {"inputs": "the cat sat"}).status == 200
+    assert text_of(short.body) and server.post("/embed", {"inputs": "the cat sat"}).status == 200
     assert server.service.worker.num_rows == 1, "the long stream still runs"
     response.close()
     long.close()
-    wait_until(lambda: server.service.worker.num_rows == 0)
+    until(lambda: server.service.worker.num_rows == 0)
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["after the first event", "at once"])
@@ -86,8 +81,8 @@ def test_a_client_that_leaves_ends_its_stream(server, reads):
         connection.getresponse().readline()
     connection.sock.close()
     connection.close()
-    wait_until(lambda: server.service.worker.num_rows == 0 and server.service.num_active == 0)
-    wait_until(lambda: server.metric("maskwright_abandoned_total") == before + 1)
+    until(lambda: server.service.worker.num_rows == 0 and server.service.num_active == 0)
+    until(lambda: server.metric("maskwright_abandoned_total") == before + 1)
 
 
 def test_a_stream_ends_at_its_deadline_with_an_error(server):
@@ -97,7 +92,7 @@ def test_a_stream_ends_at_its_deadline_with_an_error(server):
         assert "deadline" in json.loads(last.removeprefix("data: "))["error"]["message"]
     else:
         assert found.status in (429, 504)
-    wait_until(lambda: server.service.worker.num_rows == 0)
+    until(lambda: server.service.worker.num_rows == 0)
 
 
 def test_more_texts_than_fit_are_refused(server):
@@ -111,11 +106,4 @@ def test_more_texts_than_fit_are_refused(server):
     assert statuses.count(200) >= 64 and set(statuses) == {200, 429}
     for one in opened:
         one.close()
-    wait_until(lambda: server.service.worker.num_rows == 0)
-
-
-def wait_until(is_true, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: server.service.worker.num_rows == 0)

@@ -1,8 +1,6 @@
 """Small models for the studio, one of each kind, made once for a test run: what they say is nonsense, and exact."""
 
-from __future__ import annotations
-
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,49 +43,28 @@ def network(kind: str = "wordpiece", **changes: object) -> ModelConfig:
 
 
 def write(folder: Path, head: str | None, facts: dict[str, object] | None = None, **options: object) -> Path:
-    """A model folder with that head."""
     model = build(network(), head, seed=3, **options)  # type: ignore[arg-type]
     return _save(folder, model, tokenizer(), facts)
 
 
-def write_masked(folder: Path) -> Path:
-    """Fills masks."""
-    return write(folder, "mlm")
-
-
-def write_classifier(folder: Path) -> Path:
-    """Three classes."""
-    return write(folder, "classification", {"task": "classification"}, labels=["animal", "place", "=1+1"])
-
-
-def write_tagger(folder: Path) -> Path:
-    """People and places."""
-    return write(folder, "tagging", {"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
-
-
-def write_parts_of_speech(folder: Path) -> Path:
-    """Tags without a scheme."""
-    return write(folder, "tagging", {"task": "tagging"}, labels=["DET", "NOUN", "VERB"])
-
-
-def write_answerer(folder: Path) -> Path:
-    """Answers questions."""
-    return write(folder, "qa", {"task": "qa"})
-
-
-def write_chooser(folder: Path) -> Path:
-    """Multiple choice."""
-    return write(folder, "choice", {"task": "choice"})
+write_masked = partial(write, head="mlm")
+write_classifier = partial(
+    write, head="classification", facts={"task": "classification"}, labels=["animal", "place", "=1+1"]
+)
+write_tagger = partial(
+    write, head="tagging", facts={"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+)
+write_parts_of_speech = partial(write, head="tagging", facts={"task": "tagging"}, labels=["DET", "NOUN", "VERB"])
+write_answerer = partial(write, head="qa", facts={"task": "qa"})
+write_chooser = partial(write, head="choice", facts={"task": "choice"})
 
 
 def write_writer(folder: Path) -> Path:
-    """Writes from left to right."""
     config = network("byte-bpe", attention="causal", type_vocab_size=0)
     return _save(folder, build(config, "clm", seed=3), tokenizer("byte-bpe"), None)
 
 
 def write_translator(folder: Path, num_decoder_layers: int = 1) -> Path:
-    """An encoder-decoder."""
     sizes = {"num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 64}
     return _write_pairs(folder, "transformer-mini", num_decoder_layers=num_decoder_layers, **sizes)
 
@@ -98,7 +75,6 @@ def write_recurrent_translator(folder: Path) -> Path:
 
 
 def write_autoencoder(folder: Path) -> Path:
-    """One that writes from a single vector, without attention."""
     return _write_pairs(folder, "autoencoder-small", num_decoder_layers=1)
 
 

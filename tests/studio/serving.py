@@ -1,7 +1,5 @@
 """A listening studio for tests: raw requests, requests with its cookie, and small loaded models."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,8 +23,6 @@ from web_client import Answer, Client, in_thread
 
 @dataclass
 class Served(Client):
-    """A running studio."""
-
     studio: Studio
     port: int
     keys: Keys = field(repr=False)
@@ -34,7 +30,6 @@ class Served(Client):
 
     @property
     def origin(self) -> str:
-        """Where its pages are."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -43,11 +38,9 @@ class Served(Client):
         return f"{self.origin}/?key={self.keys.issue()}"
 
     def own_headers(self) -> dict[str, str]:
-        """As the studio's own pages ask."""
         return {"Cookie": self.cookie}
 
     def post(self, path: str, value: Any, **headers: str) -> Answer:
-        """As the studio's own pages send it."""
         return super().post(path, value, **{"Origin": self.origin, **headers})
 
     def raw(self, data: bytes) -> bytes:

@@ -1,7 +1,5 @@
 """The page Data set: each row is scored as Python scores it, in parts; a corrected label changes nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

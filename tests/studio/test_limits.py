@@ -1,7 +1,5 @@
 """Real sockets against a listening studio: silent, slow and greedy clients do not keep its owner out."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time
@@ -18,21 +16,18 @@ OTHER_CLIENT = "127.0.0.2"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """With the limits that users have."""
     with serving(tmp_path_factory.mktemp("runs")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory):
-    """With few connections."""
     with serving(tmp_path_factory.mktemp("runs"), limits=NARROW) as found:
         yield found
 
 
 @contextlib.contextmanager
 def clients(served: Served, count: int, first: bytes = b"", address: str = "127.0.0.1"):
-    """Open connections that have sent `first`."""
     with contextlib.ExitStack() as stack:
         opened = []
         for _ in range(count):
@@ -45,7 +40,6 @@ def clients(served: Served, count: int, first: bytes = b"", address: str = "127.
 
 
 def head(served: Served, more: bytes = b"", path: bytes = b"/api/studio") -> bytes:
-    """A request of the studio's own page, up to its empty line."""
     lines = b"Host: 127.0.0.1:%d\r\nCookie: %s\r\n" % (served.port, served.cookie.encode())
     return b"GET " + path + b" HTTP/1.1\r\n" + lines + more
 

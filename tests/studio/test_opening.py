@@ -1,7 +1,5 @@
 """How the studio is opened: no key where other users can read it, and no model twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What one damaged folder does to the list of runs: one row with its error, and nothing to the others."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -59,15 +57,13 @@ def test_a_folder_that_cannot_be_read_is_one_row_with_its_error(served):
 def test_a_request_for_it_gets_a_sentence(served, name):
     for path, body in (("/api/runs", {"names": [f"group/{name}"]}), ("/api/train/watch", {"name": f"group/{name}"})):
         answer = served.post(path, body)
-        assert answer.status == 422
-        assert next(iter(UNREADABLE[name])) in answer.json()["error"]
+        assert answer.status == 422 and next(iter(UNREADABLE[name])) in answer.json()["error"]
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_what_is_odd_but_can_be_read_is_shown(served, name):
     answer = served.post("/api/runs", {"names": [f"group/{name}", "group/good"]})
-    assert answer.status == 200
-    assert len(answer.json()["runs"]) == 2
+    assert answer.status == 200 and len(answer.json()["runs"]) == 2
 
 
 def test_a_folder_of_runs_that_vanishes_or_is_a_file_is_an_empty_list(served, tmp_path, monkeypatch):

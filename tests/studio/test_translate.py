@@ -1,7 +1,5 @@
 """Responses for the page Translate: the numbers of Python, and errors in one sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -15,7 +15,6 @@ from maskwright.tasks.base import task_from_json
 from maskwright.tasks.choice import Choice
 from maskwright.tasks.classification import Classification
 from maskwright.tasks.evaluation import compare as comparison
-from maskwright.tasks.evaluation import metrics
 from maskwright.tasks.evaluation.calibration import (
     LEAST,
     MOST,
@@ -47,7 +46,8 @@ def answers(only_first, only_second, both, neither=0):
 
 @pytest.mark.parametrize("a, b", [(0, 1), (1, 5), (10, 2), (7, 7), (0, 10), (30, 12)])
 def test_mcnemar_is_the_two_sided_toss_of_a_coin(a, b):
-    result = mcnemar(*answers(a, b, both=20, neither=3))
+    gold, first, second = answers(a, b, both=20, neither=3)
+    result = mcnemar(first == gold, second == gold)
     tail = sum(comb(a + b, k) for k in range(min(a, b) + 1)) / 2 ** (a + b)
     assert (result.only_first, result.only_second) == (a, b)
     assert result.p_value == pytest.approx(min(1.0, 2 * tail))
@@ -107,12 +107,7 @@ def test_what_does_not_fit_is_refused(first, second, settings, message):
 
 def test_labels_of_other_rows_are_refused():
     with pytest.raises(InputError, match="numbers of rows differ"):
-        mcnemar([1, 1], [1, 1], [1])
-    with pytest.raises(InputError, match="numbers of rows differ"):
-        bootstrap_metric(metrics.accuracy, [1, 1], [1, 1], [1])
-
-
-# -- the main metric of every task ------------------------------------------------------------------------------------
+        bootstrap_metric(np.mean, np.ones((2, 1)), np.ones((1, 1)))
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +128,7 @@ def test_classifiers_are_compared_by_accuracy_and_mcnemar():
     found = compare(classified(first), classified(second))
     assert (found.metric, found.first, found.second) == ("accuracy", 0.9, pytest.approx(0.6))
     assert found.difference == bootstrap_scores(first, second)
-    ones = np.ones(100, dtype=bool)
-    assert found.mcnemar == mcnemar(ones, np.array(first), np.array(second))
+    assert found.mcnemar == mcnemar(np.array(first), np.array(second))
     assert found.is_significant and "A is better" in found.to_json()["sentence"]
 
 
@@ -187,7 +181,7 @@ def test_models_of_different_metrics_are_refused():
 def test_a_permutation_test_by_hand():
     """The first model wins all three rows: of eight ways to swap, two give as large a difference, so p nears 1/4."""
     ones, zeros = np.ones((3, 1)), np.zeros((3, 1))
-    p_value = permutation_test(lambda _, parts: float(parts.mean()), np.ones(3), ones, zeros, samples=4000)
+    p_value = permutation_test(np.mean, ones, zeros, samples=4000)
     assert p_value == pytest.approx(0.25, abs=0.03)
 
 
@@ -357,9 +351,6 @@ def test_a_temperature_that_is_none_is_refused(facts, task):
         task_from_json({**task.to_json(), "temperature": facts})
 
 
-# -- risk and coverage, and answers that are not given ----------------------------------------------------------------
-
-
 def test_a_curve_by_hand():
     """Right, wrong, right, wrong from the surest down: risks 0, 1/2, 1/3, 1/2."""
     curve = risk_coverage([0.9, 0.8, 0.7, 0.6], [True, False, True, False])
@@ -441,9 +432,6 @@ def test_a_mean_of_probabilities_is_one_and_lies_between_its_members(values):
         ([], "at least one"),
         ([[[0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]], "model 1 have the shape"),
         ([[[np.nan, 0.5]]], "model 0 contain a number that is not finite"),
-        ([[[2.0, -1.0]]], "model 0 are not probabilities"),
-        ([[[0.5, 0.6]]], "rows that sum to 1"),
-        ([[0.5, 0.5]], "1 dimensions"),
     ],
 )
 def test_members_that_do_not_fit_are_refused(members, message):

@@ -15,7 +15,8 @@ from maskwright.hub.folders import load_model
 from maskwright.lessons.parts import explain_bleu
 from maskwright.models.build import build, with_tokenizer
 from maskwright.models.presets import preset
-from maskwright.tasks.base import DELIM, EXTRACT, START, with_special_tokens
+from maskwright.tasks.base import DELIM, EXTRACT, START
+from maskwright.tasks.classification import Classification
 from maskwright.tasks.generation import Generation, rouge_scores
 from maskwright.tasks.translation import Translation, corpus_scores
 from maskwright.text.readers.tables import Row
@@ -92,12 +93,13 @@ def test_a_tokenizer_that_frames_nothing_gets_start_delimiter_and_extract_for_a_
     assert tok.opening_ids == [] and tok.bos_id == tok.eos_id == tok.token_to_id("<|endoftext|>")
     model = build(preset("gpt2", vocab_size=tok.vocab_size, **SMALL), "classification", labels=["a", "b"]).eval()
     model.tokenizer = tok
-    ready = with_special_tokens(model)
+    task = Classification(["a", "b"])
+    ready = task.extend_vocabulary(model)
     assert ready.tokenizer("one", "two").tokens == [START, *tok("one").tokens, DELIM, *tok("two").tokens, EXTRACT]
     batch = ready.tokenizer.batch(["one two"])
     judged = ready.first(ready.encode(batch).hidden, batch)
     assert torch.equal(judged, ready.encode(batch).hidden[-1:])
-    assert with_special_tokens(ready) is ready
+    assert task.extend_vocabulary(ready) is ready
     ready.save(tmp_path / "m")
     again, report = load_model(tmp_path / "m")
     assert not report.new and again.tokenizer("one").tokens == ready.tokenizer("one").tokens
@@ -215,10 +217,13 @@ def test_short_translations_of_long_references_still_score_0(capsys):
     assert scores["bleu"] == 0 and "eff:no" in signatures["bleu"] and capsys.readouterr().err == ""
 
 
-def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+@pytest.mark.parametrize(
+    ("module", "scores"), [("sacrebleu.metrics", corpus_scores), ("rouge_score.rouge_scorer", rouge_scores)]
+)
+def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch, module, scores):
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
-        corpus_scores(["a"], ["b"])
+        scores(["a"], ["b"])
 
 
 # -- ROUGE is that of rouge-score, with its signature ----------------------------------------------------------------
@@ -292,12 +297,6 @@ def test_references_without_words_or_pairs_are_counted(capsys):
     assert rouge_scores(["yes", "!", "a dog"], ["yes", "!", "a dog"])[0]["rouge2"] == pytest.approx(1 / 3)
     err = capsys.readouterr().err
     assert "1 of 3 references without a letter" in err and "1 of 3 references of one word" in err
-
-
-def test_a_missing_scorer_of_summaries_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
-        rouge_scores(["a"], ["b"])
 
 
 # -- BLEU that can be followed by hand is the number of sacrebleu ----------------------------------------------------

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,14 +22,13 @@ from ..text.fingerprints import NEAR, hash_text
 from ..text.formats.cells import LABEL_SEPARATOR
 from ..text.readers.choices import ChoiceRow
 from ..text.readers.squad import Question
-from ..text.readers.tables import Reader, Row
+from ..text.readers.tables import Reader
 from ..text.words import MISSING, Sentence
 
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- Findings: one kind of defect each, with its count and the first few places --------------------------------------
-
 
 Severity = Literal["problem", "warning", "note"]  # training or scores will be wrong; probably worse; information
 ORDER: tuple[Severity, ...] = ("problem", "warning", "note")
@@ -184,7 +183,6 @@ class Finding:
     places: list[SourceLocation] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
         return asdict(self) | {"places": [place._asdict() for place in self.places]}
 
 
@@ -266,7 +264,6 @@ class Faults(list[RowError]):
         return self
 
     def append(self, fault: RowError) -> None:
-        """Count an invalid row under the category of its reason."""
         if not self.lines or self.lines[-1] != fault.line:
             self.lines.append(fault.line)
         detail = (f"column '{fault.column}' " if fault.column else "") + fault.reason
@@ -287,32 +284,21 @@ class Item(NamedTuple):
 def read_items(path: Path, reader: Reader, columns: Mapping[str, str], faults: Faults) -> Iterator[Item]:
     """Yield the valid rows and add invalid ones to `faults`. Raises the errors of the reader."""
     for row in reader.scan(path, columns, faults):
-        yield _ITEMS.get(type(row), _of_row)(row)
-
-
-def _of_row(row: Row) -> Item:
-    return Item(row.text, row.text_pair, row.label, row.line, row)
-
-
-def _of_question(row: Question) -> Item:
-    answers = None if row.answers is None else "|".join(sorted(answer.text for answer in row.answers))
-    return Item(row.question, row.context, answers, row.line, row)
-
-
-def _of_sentence(row: Sentence) -> Item:
-    return Item(row.text, None, " ".join(row.tags or ()), row.line, row)
-
-
-def _of_choice(row: ChoiceRow) -> Item:
-    label = None if row.label is None else row.choices[row.label]
-    return Item(f"{row.context} {row.question}".strip(), " ".join(sorted(row.choices)), label, row.line, row)
-
-
-_ITEMS: dict[type, Callable[[Any], Item]] = {Question: _of_question, Sentence: _of_sentence, ChoiceRow: _of_choice}
+        match row:
+            case Question():
+                answers = None if row.answers is None else "|".join(sorted(answer.text for answer in row.answers))
+                yield Item(row.question, row.context, answers, row.line, row)
+            case Sentence():
+                yield Item(row.text, None, " ".join(row.tags or ()), row.line, row)
+            case ChoiceRow():
+                label = None if row.label is None else row.choices[row.label]
+                text = f"{row.context} {row.question}".strip()
+                yield Item(text, " ".join(sorted(row.choices)), label, row.line, row)
+            case _:
+                yield Item(row.text, row.text_pair, row.label, row.line, row)
 
 
 # -- Checks of texts: damaged characters, lengths and constant columns -----------------------------------------------
-
 
 CUTS = (128, 256, 512)
 _BLOCK = 1024
@@ -391,7 +377,6 @@ class Lengths:
         return unit, edges.tolist(), counts.tolist()
 
     def find(self, findings: Findings) -> None:
-        """Record very long rows."""
         unit, lengths = self._unit()
         limit = 512 if self.tokens else _LONG_WORDS
         rows = np.flatnonzero(lengths > limit)
@@ -419,7 +404,6 @@ class Constants:
             del self.first[name]
 
     def find(self, findings: Findings) -> None:
-        """Record each constant column of at least two rows."""
         for name in self.first if self.num_rows > 1 else ():
             findings.put("constant-column", self.num_rows, column=name)
 
@@ -473,7 +457,6 @@ class Labels:
         return self.num_numbers > 0 and not self.num_words and (len(self.counts) > 20 or self.has_fraction)
 
     def shown(self) -> Counter[str]:
-        """Count rows by class."""
         return self.counts
 
     def find(self, has_numbers: bool) -> None:
@@ -512,7 +495,6 @@ class Labels:
         put("labels-alike", len(same), ((self.where[group[1]], " and ".join(map(repr, group))) for group in same))
 
     def find_against(self, dev: Labels) -> None:
-        """Record classes that only one of the two files has, in the findings of the dev file."""
         unknown = [label for label in dev.counts if label not in self.counts]
         unseen = [label for label in self.counts if label not in dev.counts]
         places = ((dev.where[label], f"'{label[:40]}'") for label in unknown)
@@ -539,7 +521,6 @@ class Questions:
             self.findings.add("long-answers", row.line, f"{longest} words")
 
     def shown(self) -> Counter[str]:
-        """Count the questions with and without an answer."""
         return self.kinds
 
     def find(self, has_numbers: bool) -> None:
@@ -577,7 +558,6 @@ class Choices:
             self.longest += lengths[row.label] == max(lengths) and lengths.count(max(lengths)) == 1
 
     def shown(self) -> Counter[str]:
-        """Count the correct answers by position."""
         return Counter({f"choice {index}": self.positions[index] for index in range(self.num_choices)})
 
     def find(self, has_numbers: bool) -> None:
@@ -618,7 +598,6 @@ class Tags:
 
     @property
     def described(self) -> str:
-        """The scheme of the tags, in a clause."""
         return f"the tags are {self.notation.description if self.notation else 'plain, without entities'}"
 
     @cached_property
@@ -658,7 +637,6 @@ class Tags:
             put("empty-sentences/most" if share > 0.9 else "empty-sentences", empty, share=share)
 
     def _find_words(self) -> None:
-        """Record words without a tag, and tags that do not follow the scheme."""
         add, notation = self.findings.add, self.notation
         marks = (MISSING,) if notation is None else MISSING_TAGS
         for row in self.rows:
@@ -677,7 +655,6 @@ class Tags:
                     add("tag-spelling", line, detail, scheme=notation.scheme)
 
     def find_against(self, dev: Tags) -> None:
-        """Record dev tags that training does not have."""
         notation = dev.notation or self.notation
         if self.notation is None or notation is None:
             unknown = [tag for tag in dev.counts if tag not in self.counts and tag != MISSING]

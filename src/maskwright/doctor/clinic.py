@@ -81,7 +81,6 @@ class FileStatistics:
     summary: str = ""
 
     def facts(self) -> dict[str, Any]:
-        """Return the JSON summary of the file."""
         counts = {"rows": len(self.prints), "bad_rows": len(self.faults.lines), **self.lengths.facts()}
         return {"file": self.file, "format": self.format, **({"read": self.summary} if self.summary else {}), **counts}
 
@@ -100,11 +99,9 @@ class Diagnosis:
 
     @property
     def num_problems(self) -> int:
-        """Number of findings that make training or scores wrong."""
         return sum(finding.severity == "problem" for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON-serializable values."""
         return {
             "task": self.task,
             "files": [one.facts() for one in (self.train, self.dev) if one is not None],
@@ -122,18 +119,11 @@ def examine(
     columns: Mapping[str, str] | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> Diagnosis:
-    """Check a training file and, optionally, a dev file.
+    """Check a training file and, optionally, a dev file, at about 100 bytes of memory per row of labeled texts or
+    SQuAD.
 
-    Labeled texts and SQuAD files are streamed, at about 100 bytes of memory per row.
-
-    Args:
-        task: task name; None detects it from the file.
-        columns: column mapping, role to column name.
-        tokenizer: counts lengths in tokens instead of words.
-
-    Raises:
-        ConfigError: for an unknown task.
-        InputError: if no row can be read.
+    task: None detects it from the file; columns: role to column name; tokenizer: counts lengths in tokens instead of
+    words. Raises ConfigError for an unknown task, InputError if no row can be read.
     """
     begin = time.monotonic()
     roles = dict(columns or {})
@@ -172,7 +162,6 @@ def examine(
 
 
 def _examine(path: Path, reader: Reader, roles: Mapping[str, str], tokenizer: Tokenizer | None) -> FileStatistics:
-    """Compute the statistics of a file in one pass."""
     findings, constants = Findings(str(path)), Constants()
     kind = KINDS.get(reader.name, Labels)(findings)
     has_questions = isinstance(kind, Questions)
@@ -292,7 +281,6 @@ def find_near(one: FileStatistics, other: FileStatistics | None, reread: Callabl
 
 
 def _is_near(one: Item, other: Item) -> bool:
-    """Return whether the texts (and paired texts) of two rows overlap enough."""
     if (one.pair is None) != (other.pair is None):
         return False
     is_near = overlap(one.text, other.text) >= NEAR
@@ -300,7 +288,6 @@ def _is_near(one: Item, other: Item) -> bool:
 
 
 # -- HTML report of a data check: findings with locations, classes, lengths ------------------------------------------
-
 
 _NAMES = {
     Tags: "Entities or tags",
@@ -312,32 +299,46 @@ _NAMES = {
 def write_diagnosis(path: Path, diagnosis: Diagnosis, command: str) -> None:
     """Write a self-contained HTML report. command: the command line that ran."""
     problems = diagnosis.num_problems
-    files = " and ".join(Path(one.file).name for one in (diagnosis.train, diagnosis.dev) if one is not None)
+    every = [one for one in (diagnosis.train, diagnosis.dev) if one is not None]
+    rows = [(one.severity, one.count, one.sentence, one.advice) for one in diagnosis.findings]
     blocks: list[Block] = [
         RunMetadata(command),
-        _findings("Findings", diagnosis.findings),
-        *[_places(finding) for finding in diagnosis.findings if finding.places],
-        *[block for one in (diagnosis.train, diagnosis.dev) if one is not None for block in _file(one)],
-        _classes(diagnosis),
-        NextSteps(next_steps(diagnosis)),
+        Table(("severity", "count", "finding", "fix"), rows, title="Findings"),
     ]
+    for finding in diagnosis.findings:
+        places = [(Path(place.file).name, place.line, place.detail) for place in finding.places]
+        more = finding.count - len(places)
+        note = f"and {more:,} more" if more > 0 else ""
+        title = finding.name.replace("-", " ").capitalize()
+        blocks += [Table(("file", "line", "detail"), places, title=title, note=note)] if places else []
+    for one in every:
+        facts: dict[str, Any] = {"rows": len(one.prints), "invalid rows": len(one.faults.lines)}
+        for name, value in one.lengths.facts().items():
+            facts[name] = percent(value) if name.startswith("share") else value
+        unit, edges, counts = one.lengths.histogram()
+        file = Path(one.file).name
+        lengths = Histogram(edges, counts, title=f"Row lengths of {file}", x_label=unit, y_label="rows")
+        blocks += [Facts(facts, title=file), lengths]
+    if not spec_of(diagnosis.task).has_numbers:
+        total = max(sum(diagnosis.shares.values()), 1)
+        bars = [
+            Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
+            for name, count in diagnosis.shares.most_common(30)
+        ]
+        blocks.append(Bars(bars, title=_NAMES.get(type(diagnosis.train.kind), "Classes")))
     severities = {finding.severity for finding in diagnosis.findings}
     level: Level = "bad" if problems else "watch" if "warning" in severities else "good"
     worst = [finding.sentence for finding in diagnosis.findings if finding.severity != "note"][:5]
     health = Health(level, worst or ["No finding would harm training."])
-    write_report(path, Report(f"data for {diagnosis.task}", headline(diagnosis, files), health, blocks))
+    title = headline(diagnosis, " and ".join(Path(one.file).name for one in every))
+    write_report(path, Report(f"data for {diagnosis.task}", title, health, [*blocks, NextSteps(next_steps(diagnosis))]))
 
 
 def headline(diagnosis: Diagnosis, files: str) -> str:
     """Return the result in one sentence."""
-    kinds = len(diagnosis.findings)
-    problems = diagnosis.num_problems
-    found = (
-        f"{problems} of {plural(kinds, 'finding')} would harm training or scores"
-        if problems
-        else f"{plural(kinds, 'finding')}, none severe"
-    )
-    return f"{files}: {found if kinds else 'no findings'}."
+    kinds, problems = plural(len(diagnosis.findings), "finding"), diagnosis.num_problems
+    found = f"{problems} of {kinds} would harm training or scores" if problems else f"{kinds}, none severe"
+    return f"{files}: {found if diagnosis.findings else 'no findings'}."
 
 
 def next_steps(diagnosis: Diagnosis) -> list[Command]:
@@ -355,46 +356,11 @@ def next_steps(diagnosis: Diagnosis) -> list[Command]:
     return [*steps, Command.suggest(about, "finetune", task=diagnosis.task, **values)]
 
 
-def _findings(title: str, findings: list[Finding]) -> Table:
-    rows = [(one.severity, one.count, one.sentence, one.advice) for one in findings]
-    return Table(("severity", "count", "finding", "fix"), rows, title=title)
-
-
-def _places(finding: Finding) -> Table:
-    rows = [(Path(place.file).name, place.line, place.detail) for place in finding.places]
-    more = finding.count - len(rows)
-    note = f"and {more:,} more" if more > 0 else ""
-    return Table(("file", "line", "detail"), rows, title=finding.name.replace("-", " ").capitalize(), note=note)
-
-
-def _file(one: FileStatistics) -> list[Block]:
-    facts = {"rows": len(one.prints), "invalid rows": len(one.faults.lines)}
-    shown = {name: percent(value) if name.startswith("share") else value for name, value in one.lengths.facts().items()}
-    unit, edges, counts = one.lengths.histogram()
-    name = Path(one.file).name
-    return [
-        Facts({**facts, **shown}, title=name),
-        Histogram(edges, counts, title=f"Row lengths of {name}", x_label=unit, y_label="rows"),
-    ]
-
-
-def _classes(diagnosis: Diagnosis) -> Bars:
-    total = max(sum(diagnosis.shares.values()), 1)
-    bars = [
-        Bar(name[:60] or "(empty)", count, f"{count:,} ({percent(count / total)})")
-        for name, count in diagnosis.shares.most_common(30)
-    ]
-    if spec_of(diagnosis.task).has_numbers:
-        bars = []
-    return Bars(bars, title=_NAMES.get(type(diagnosis.train.kind), "Classes"))
-
-
 # -- Label errors, by confident learning (Northcutt et al. 2021, arXiv:1911.00068) ------------------------------------
 #
 # A logistic regression on the features of a frozen encoder gives out-of-fold probabilities. The threshold of a class is
 # the mean probability of its own rows. A row is a label issue if the most probable class above its threshold is not the
 # given label; issues are ranked by the margin of the other class.
-
 
 FOLDS = 5
 
@@ -420,15 +386,10 @@ def out_of_fold(features: np.ndarray, labels: np.ndarray, *, folds: int = FOLDS,
 
 
 def find_suspects(shares: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the label issues, worst first, and all margins.
+    """Return the label issues, int64 [issues], worst first; and all margins, float64 [rows]: the probability of the
+    most probable other class minus that of the given label.
 
-    Args:
-        shares: Out-of-fold probabilities, float64 [rows, classes].
-        labels: int [rows].
-
-    Returns:
-        Indices of the rows that are issues, int64 [issues]; probability of the most probable other class minus that of
-        the given label, float64 [rows].
+    shares: out-of-fold probabilities, float64 [rows, classes]; labels: int [rows].
     """
     rows = np.arange(len(labels))
     limits = np.array([shares[labels == label, label].mean() for label in range(shares.shape[1])])

@@ -24,7 +24,6 @@ from .clinic import Diagnosis
 
 # -- Changes labels in a file; everything else is copied byte for byte -----------------------------------------------
 
-
 MOST_BYTES = 1 << 30
 Place = tuple[int, int | None]  # line from 1; word from 0 in a sentence of JSON lines, else None
 
@@ -70,8 +69,10 @@ def relabel(path: Path, columns: Mapping[str, str], labels: Mapping[Place, str])
             assert column is not None
             cells, count = _csv_row(lines, line, dialect.delimiter)
             last = line + count - 2  # index of its last line
-            written = _row_written(cells, column[1], label, dialect.delimiter)
-            lines[last] = written + ("\r" if lines[last].endswith("\r") else "")
+            written = io.StringIO()
+            writer = csv.writer(written, delimiter=dialect.delimiter, lineterminator="\r\n")  # it quotes these two
+            writer.writerow([*cells[: column[1]], label, *cells[column[1] + 1 :]])
+            lines[last] = written.getvalue().removesuffix("\r\n") + ("\r" if lines[last].endswith("\r") else "")
             removed |= set(range(line - 1, last))
     kept = [text for index, text in enumerate(lines) if index not in removed]
     return "\n".join(kept).encode("utf-8", "surrogateescape")
@@ -87,7 +88,6 @@ def _label_column(path: Path, columns: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _tag_replaced(text: str, place: int, tag: str) -> str:
-    """Replaces one column of a CoNLL line; the space between columns stays."""
     parts = text.split("\t") if "\t" in text else re.split(r"(\s+)", text)
     cells = range(0, len(parts), 1 if "\t" in text else 2)
     parts[cells[place]] = tag
@@ -107,7 +107,6 @@ def _json_replaced(text: str, key: str, word: int | None, label: str) -> str:
 
 
 def _like(old: Any, label: str) -> Any:
-    """Returns the label as a number or a list, if the old one is."""
     if isinstance(old, list):
         return [one for one in label.split("|") if one]
     if not isinstance(old, (int, float)) or isinstance(old, bool):
@@ -115,13 +114,6 @@ def _like(old: Any, label: str) -> Any:
     if number_error(label) is not None:
         raise InputError(f"'{label}' is not a number, as the labels of this file are.")
     return int(label) if label.lstrip("-").isdecimal() else float(label)
-
-
-def _row_written(cells: list[str], place: int, label: str, delimiter: str) -> str:
-    written = io.StringIO()
-    writer = csv.writer(written, delimiter=delimiter, lineterminator="\r\n")  # it quotes fields with one of these
-    writer.writerow([*cells[:place], label, *cells[place + 1 :]])
-    return written.getvalue().removesuffix("\r\n")
 
 
 def _csv_row(lines: list[str], first: int, delimiter: str) -> tuple[list[str], int]:
@@ -176,7 +168,6 @@ def write_fixed(diagnosis: Diagnosis, output: Path) -> dict[str, int]:
 
 
 def _without_rows(lines: Iterator[Line], removed: set[int], begins: set[int]) -> Iterator[Line]:
-    """Yield all lines except those of removed rows; a row extends to the first line of the next row."""
     is_kept = True
     for line in lines:
         if line.number in begins:

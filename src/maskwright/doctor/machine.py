@@ -25,6 +25,13 @@ _REQUIREMENT = re.compile(r"""^([A-Za-z0-9._-]+).*;.*extra\s*==\s*['"]([\w-]+)['
 def machine_facts() -> dict[str, Any]:
     """Return CPU, memory, devices, versions, extras, and the automatic choices with their reasons."""
     device = resolve_device()
+    precision = resolve_precision("auto", device)
+    why_device = {
+        "cuda": "torch found an NVIDIA or AMD GPU",
+        "mps": "torch found an Apple GPU",
+        "cpu": "torch found no GPU",
+    }[device.type]
+    why_precision = "it supports bfloat16 in hardware" if precision == "bf16" else "it has no fast bfloat16"
     return {
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -32,10 +39,15 @@ def machine_facts() -> dict[str, Any]:
         "instruction_sets": sorted(instruction_sets()),
         "memory_bytes": memory_bytes(),
         "devices": devices(),
-        "engine": engine_choices(device),
+        "engine": {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")},
         "training": training_choices(device),
         "executors": executors(),
-        "picked": {"device": str(device), "why_device": _why_device(device), **_precisions(device)},
+        "picked": {
+            "device": str(device),
+            "why_device": why_device,
+            "precision": precision,
+            "why_precision": why_precision,
+        },
         "versions": {name: _version(name) for name in ("maskwright", *_CORE)},
         "extras": extras(),
     }
@@ -57,11 +69,6 @@ def devices() -> list[dict[str, Any]]:
     if torch.backends.mps.is_available():
         found.append({"device": "mps", "name": "Apple GPU"})
     return found
-
-
-def engine_choices(device: torch.device) -> dict[str, dict[str, str]]:
-    """Return the inference kernels and the reason, per precision, for the device that `auto` selects."""
-    return {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")}
 
 
 def executors() -> dict[str, str]:
@@ -123,17 +130,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _why_device(device: torch.device) -> str:
-    return {
-        "cuda": "torch found an NVIDIA or AMD GPU",
-        "mps": "torch found an Apple GPU",
-        "cpu": "torch found no GPU",
-    }[device.type]
-
-
-def _precisions(device: torch.device) -> dict[str, str]:
-    chosen = resolve_precision("auto", device)
-    why = "it supports bfloat16 in hardware" if chosen == "bf16" else "it has no fast bfloat16"
-    return {"precision": chosen, "why_precision": why}

@@ -28,10 +28,23 @@ def examine_model(name: str | Path) -> dict[str, Any]:
     """
     folder, root = find_folder(name)
     problems: list[Problem] = []
-    facts: dict[str, Any] = {"folder": str(folder), "files": _files(folder), "problems": problems}
-    _try(problems, "manifest", lambda: facts.update(manifest=_manifest(folder, root)))
+    files = [
+        {"file": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": storage.sha256(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    facts: dict[str, Any] = {"folder": str(folder), "files": files, "problems": problems}
+
+    def read_own() -> None:
+        own = read_facts(folder)
+        temperature = own.get("temperature")
+        value = temperature.get("value") if isinstance(temperature, dict) else None
+        facts.update(task=own.get("task"), max_length=own.get("max_length"), temperature=value)
+
+    sealed = {True: "all files match", False: "none"}
+    _try(problems, "manifest", lambda: facts.update(manifest=sealed[bool(verify_sealed(folder, root=root))]))
     _try(problems, "config.json", lambda: facts.update(_config(folder)))
-    _try(problems, "maskwright.json", lambda: facts.update(_own(folder)))
+    _try(problems, "maskwright.json", read_own)
     _try(problems, "weights and tokenizer", lambda: facts.update(_loaded(name, problems)))
     return facts
 
@@ -61,18 +74,6 @@ def _try(problems: list[Problem], part: str, check: Any) -> None:
             problems.append({"part": part, "problem": str(error)})
 
 
-def _files(folder: Path) -> list[dict[str, Any]]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [
-        {"file": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": storage.sha256(path)}
-        for path in found
-    ]
-
-
-def _manifest(folder: Path, root: Path) -> str:
-    return "all files match" if verify_sealed(folder, root=root) else "none"
-
-
 def _config(folder: Path) -> dict[str, Any]:
     if is_adapter(folder):
         adapter, values = read_adapter_config(folder)
@@ -88,16 +89,6 @@ def _config(folder: Path) -> dict[str, Any]:
         "cells": config.recurrent,
         "positions": config.max_position_embeddings,
         "vocabulary": config.vocab_size,
-    }
-
-
-def _own(folder: Path) -> dict[str, Any]:
-    facts = read_facts(folder)
-    temperature = facts.get("temperature")
-    return {
-        "task": facts.get("task"),
-        "max_length": facts.get("max_length"),
-        "temperature": temperature.get("value") if isinstance(temperature, dict) else None,
     }
 
 

@@ -18,7 +18,6 @@ from ..text.tokenizers.tokenizer import Tokenizer
 
 # -- Predictions of whole words, for the report of a run: one masked, or next, word in each of some sequences --------
 
-
 EXAMPLES = 8
 PREDICTIONS = 5
 CONTEXT_TOKENS = 12
@@ -116,27 +115,24 @@ def _examples(
     candidates: Sequence[Candidate], ids: np.ndarray, logits: Tensor, tokenizer: Tokenizer
 ) -> list[MaskExample]:
     """logits: float [candidates, vocab]."""
-    probabilities = logits.float().softmax(-1).cpu()
-    return [_example(one, ids, row, tokenizer) for one, row in zip(candidates, probabilities, strict=True)]
-
-
-def _example(candidate: Candidate, ids: np.ndarray, probability: Tensor, tokenizer: Tokenizer) -> MaskExample:
-    """probability: float32 [vocab]."""
-    position, answer = candidate.position, int(ids[candidate.position])
-    best = probability.topk(min(PREDICTIONS, len(probability)))
-    before = tokenizer.decode(ids[max(candidate.start, position - CONTEXT_TOKENS) : position].tolist())
-    after = tokenizer.decode(ids[position + 1 : min(candidate.stop, position + 1 + CONTEXT_TOKENS)].tolist())
-    return MaskExample(
-        before=f"{before.rstrip()} " if before else "",
-        after=f" {after.lstrip()}" if after else "",
-        predictions=[
-            (tokenizer.id_to_token(index) or "", value)
-            for index, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        ],
-        answer=tokenizer.id_to_token(answer),
-        rank=int((probability > probability[answer]).sum()) + 1,
-        probability=float(probability[answer]),
-    )
+    found = []
+    for candidate, probability in zip(candidates, logits.float().softmax(-1).cpu(), strict=True):
+        position, answer = candidate.position, int(ids[candidate.position])
+        best = probability.topk(min(PREDICTIONS, len(probability)))
+        before = tokenizer.decode(ids[max(candidate.start, position - CONTEXT_TOKENS) : position].tolist())
+        after = tokenizer.decode(ids[position + 1 : min(candidate.stop, position + 1 + CONTEXT_TOKENS)].tolist())
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        found.append(
+            MaskExample(
+                before=f"{before.rstrip()} " if before else "",
+                after=f" {after.lstrip()}" if after else "",
+                predictions=[(tokenizer.id_to_token(index) or "", value) for index, value in pairs],
+                answer=tokenizer.id_to_token(answer),
+                rank=int((probability > probability[answer]).sum()) + 1,
+                probability=float(probability[answer]),
+            )
+        )
+    return found
 
 
 Fate = Literal["masked", "random", "replaced", "kept", "next", ""]
@@ -186,12 +182,20 @@ def audit(
     unknown = [None] * len(batch)
     follows, in_order = answers.get("nsp", unknown), answers.get("sop", unknown)
     sequences, start = [], 0
+
+    def fate(place: int) -> Fate:
+        if place not in right:
+            return ""
+        if ids[place] == mask_id:
+            return "masked"
+        return unchanged if ids[place] == right[place] else changed
+
     for number, length in enumerate(batch.lengths):
         tokens = tuple(
             AuditedToken(
                 token_of(ids[place]),
                 token_of(right.get(place, ids[place])),
-                _fate(ids[place], right.get(place), mask_id, changed, unchanged),
+                fate(place),
                 types[place],
             )
             for place in range(start, start + length)
@@ -199,11 +203,3 @@ def audit(
         sequences.append(AuditedSequence(tokens, follows[number], in_order[number]))
         start += length
     return sequences
-
-
-def _fate(shown: int, right: int | None, mask_id: int | None, changed: Fate, unchanged: Fate) -> Fate:
-    if right is None:
-        return ""
-    if shown == mask_id:
-        return "masked"
-    return unchanged if shown == right else changed

@@ -45,15 +45,11 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How text becomes examples.
+    """How text becomes examples of at most `max_length` tokens, including special tokens.
 
-    Attributes:
-        cls_id, sep_id: Ids of the tokens that begin and end a text, like [CLS] and [SEP].
-        is_special: bool [vocab], special tokens.
-        max_length: Maximum sequence length in tokens, including special tokens.
-        short_share: Fraction of shorter examples.
-        frames: Whether every part of a text starts with the start token, like [CLS].
-        token_counts: int64 [vocab], token counts in the training text, for the baselines of scores (None: no baseline).
+    cls_id, sep_id: tokens that begin and end a text, like [CLS] and [SEP]; is_special: bool [vocab]; short_share:
+    fraction of shorter examples; frames: whether every part of a text starts with the start token; token_counts: int64
+    [vocab], in the training text, for the baselines of scores (None: no baseline).
     """
 
     cls_id: int
@@ -68,20 +64,13 @@ class Recipe:
 class Objective(ABC):
     """A pre-training objective.
 
-    Attributes:
-        name: Name in the registry.
-        head: Head of the final model.
-        parts: Parts of the loss.
-        words: The part that predicts tokens.
-        num_special: Special tokens per example.
-        network_settings: Fields of ModelConfig set by the objective.
-        roles: Special tokens required in the tokenizer: those that begin and end a text, then [MASK] if it is used.
-        is_seq2seq: Whether it trains an encoder-decoder.
-        needs: The networks that it can train, in messages.
-        num_networks: How many networks it trains; one can continue from a trained model.
-        carries_state: Whether a batch continues the previous one, so only one process can train it.
-        predicts_special: Whether special tokens are among the labels.
-        examples_title, examples_note: Title and note of `word_examples` in the report; {where} is the text they are of.
+    head: of the final model; parts: of the loss; words: the part that predicts tokens; num_special: special tokens per
+    example; network_settings: fields of ModelConfig that it sets; roles: special tokens required in the tokenizer:
+    those that begin and end a text, then [MASK] if it is used; is_seq2seq: whether it trains an encoder-decoder; needs:
+    the networks that it can train, in messages; num_networks: how many it trains, where one can continue from a trained
+    model; carries_state: whether a batch continues the previous one, so only one process can train it;
+    predicts_special: whether special tokens are among the labels; examples_title, examples_note: of `word_examples` in
+    the report, where {where} is the text they are of.
     """
 
     name: ClassVar[str]
@@ -112,18 +101,12 @@ class Objective(ABC):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        """Returns the model to train without initialized parameters.
-
-        generator_share: size of a second network that is trained with it, as a fraction of the size of the first.
-        """
+        """Returns the model to train without initialized parameters. generator_share: see `MaskedRecipe`."""
         return Model(config, cls.head)
 
     @classmethod
     def trained_networks(cls, config: ModelConfig, mask_rate: float, generator_share: float) -> TrainedNetworks:
-        """Returns the networks that are trained, the main one last, to estimate cost; empty if that is not supported.
-
-        mask_rate: masking probability; generator_share: see `make`.
-        """
+        """Returns the networks that are trained, the main one last, to estimate cost; empty if not supported."""
         return ()
 
     @classmethod
@@ -132,7 +115,6 @@ class Objective(ABC):
         return []
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        """Returns the initialized model to train."""
         return build(config, head=self.head, seed=seed)
 
     def final_model(self, model: nn.Module) -> Model:
@@ -141,7 +123,6 @@ class Objective(ABC):
         return model
 
     def token_predictor(self, model: nn.Module) -> Model:
-        """Returns the model that predicts tokens."""
         return self.final_model(model)
 
     def trained(self, model: Model, generator: Model | None) -> nn.Module:
@@ -165,7 +146,6 @@ class Objective(ABC):
         return self
 
     def plan(self, bounds: dict[int, list[int]], rng: np.random.Generator) -> list[Example]:
-        """Plans examples from the sentence bounds of documents."""
         return plan_singles(bounds, self.max_tokens, self.recipe.short_share, rng)
 
     @abstractmethod
@@ -175,9 +155,8 @@ class Objective(ABC):
     def batches(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, accumulation: int = 1
     ) -> Batches:
-        """Returns the endless training batches, `accumulation` of `sequences` each per step.
-
-        chosen: int64 [documents], the documents to use; seed: random seed of the order and all samples.
+        """Returns the endless training batches, `accumulation` of `sequences` each per step, of the documents `chosen`,
+        int64 [documents].
         """
         return ExampleBatches(self.batch, ExampleStream(documents, chosen, self.plan, seed), sequences)
 
@@ -217,7 +196,6 @@ class Objective(ABC):
     # -- loss ------------------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of labels of each part."""
         return {part: len(batch.labels[part]) for part in self.parts}
 
     @abstractmethod
@@ -226,7 +204,6 @@ class Objective(ABC):
 
     @cached_property
     def scorer(self) -> TokenScorer:
-        """Scores predicted tokens."""
         return TokenScorer(self.recipe.is_special, self.recipe.token_counts, self.predicts_special)
 
     # -- packs -----------------------------------------------------------------------------------------------------

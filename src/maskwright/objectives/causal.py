@@ -49,15 +49,11 @@ class StreamPosition:
 
 
 class ContiguousStreams:
-    """Endless consecutive segments of parallel streams, as batches.
+    """Endless consecutive segments of `num_streams` parallel streams (rows), as batches.
 
-    Args:
-        documents: The shards.
-        chosen: int64 [documents], the documents to read, in order.
-        recipe: Special tokens of a text, and the number of tokens of a segment (max_length).
-        num_streams: Number of streams (rows).
-        seed: Random seed of the start position in each epoch, None to start at the first token.
-        accumulation: Number of batches that share a segment.
+    chosen: int64 [documents], the documents to read, in order; recipe: its max_length is that of a segment; seed: of
+    the start position in each epoch, None to start at the first token; accumulation: number of batches that share a
+    segment.
     """
 
     def __init__(
@@ -86,14 +82,11 @@ class ContiguousStreams:
 
     @property
     def num_segments(self) -> int:
-        """Number of segments per epoch."""
         return -(-(self.stream_tokens - 1) // self.recipe.max_length)
 
     def take(self) -> tuple[np.ndarray, bool]:
-        """Returns the next segment, int64 [streams, tokens + 1] (the last token is only a target), and whether it
-        starts from a reset state.
-
-        A segment starts with the last token of the previous one.
+        """Returns the next segment, int64 [streams, tokens + 1], and whether it starts from a reset state. The last
+        token is only a target, and the next segment starts with it.
         """
         epoch, number = self.place.epoch, self.place.stretch
         start = number * self.recipe.max_length
@@ -142,20 +135,17 @@ class ContiguousStreams:
         )
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Returns the chosen micro-batches of a step: all of them, because the state is carried from each to the next.
-
-        Raises InputError for another choice.
+        """Returns all micro-batches of a step, because the state is carried from each to the next. Raises InputError
+        for another choice.
         """
         if deal([1] * count) != list(range(count)):
             raise InputError("Streams carry their state from batch to batch, so they cannot be split over processes.")
         return [(number, self.batch(step, number)) for number in range(count)]
 
     def state(self) -> dict[str, int]:
-        """Returns the position as plain values."""
         return asdict(self.place)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores a position from `state`."""
         self.place = StreamPosition(**state)
 
 
@@ -222,7 +212,6 @@ class NextTokenPrediction(Objective):
         return next_word_examples(self.token_predictor(model), batch, targets, tokenizer)
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; logits are computed at labeled positions only."""
         network = self.final_model(model)
         vectors = network.encode(batch).hidden[batch.labels["clm_positions"]]  # [labels, hidden]
         loss, score = self.scorer.loss(network, vectors, batch.labels["clm"])
@@ -241,7 +230,6 @@ def predicted_tokens(batch: Batch) -> Tensor:
 #
 # A segment of max_length tokens is processed, gradients are truncated at its start, and the next segment continues with
 # the final hidden state (Mikolov et al. 2010, section 2).
-
 
 WHOLE_TEXT_SEGMENT = 1024  # tokens; does not affect the results
 
@@ -295,7 +283,6 @@ class StatefulLanguageModel(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters."""
         return self.network.num_parameters
 
 
@@ -332,7 +319,6 @@ class StatefulCausalLM(NextTokenPrediction):
     def held_out(
         self, documents: Documents, chosen: np.ndarray, *, seed: int, sequences: int, most: int
     ) -> list[Batch]:
-        """Returns fixed batches of held-out text with at most `most` sequences, in the order of the text."""
         streams = ContiguousStreams(documents, chosen, self.recipe, sequences, None)
         count = min(streams.num_segments, max(most // streams.num_streams, 1))
         return [streams.batch(step, 0) for step in range(count)]
@@ -398,7 +384,6 @@ class BidirectionalTokenPrediction(NextTokenPrediction):
         return batch.with_labels(backward_positions=targets + 1, backward=ids[targets])
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of each direction."""
         network = self.final_model(model)
         left, right = network.encode(batch).hidden.chunk(2, dim=-1)  # [tokens, hidden / 2] each
         losses, scores = {}, {}

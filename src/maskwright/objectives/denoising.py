@@ -61,9 +61,8 @@ class Denoising(Objective):
         return (TrainedNetwork(config, words=target, source=1 - mask_rate + spans, target=target),)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
-        """Packs examples with masked spans, shortest first; `target` has the spans, after the start token.
-
-        Labels: "denoise", the next token at each token of the target, int64 [target tokens].
+        """Packs examples with masked spans, shortest first; `target` has the spans, after the start token. Label:
+        "denoise", the next token at each of its tokens.
         """
         mark, rate = self.recipe.masker.mask_id, self.recipe.masker.rate
         begin, end = [self.recipe.cls_id], [self.recipe.sep_id]

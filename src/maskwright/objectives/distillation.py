@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -99,7 +99,6 @@ class MaskedDistillation(MaskedLanguageModeling):
         return counts | {"hidden": batch.num_tokens} if self.mix.hidden_weight else counts
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Losses and accuracy of the student on a masked batch."""
         student, positions, right = self.final_model(model), batch.labels["mlm_positions"], batch.labels["mlm"]
         with torch.no_grad():
             wanted_hidden = self.teacher.encode(batch).hidden  # [tokens, hidden]
@@ -121,16 +120,8 @@ class MaskedDistillation(MaskedLanguageModeling):
 # The teacher's embeddings are computed in advance, so a training step costs no teacher. Masked language modeling on
 # half of the texts is a second, smaller loss: the student also fills masks, and half of its inputs contain no mask.
 
-
 HELD_OUT_TEXTS = 1024
 PAIR = 2  # sentences of a document that becomes a pair
-
-
-class Embeddings(Protocol):
-    """The teacher's embeddings of the documents of a corpus."""
-
-    def rows(self, documents: Sequence[int]) -> np.ndarray:
-        """Float32 [documents, size]."""
 
 
 class ProjectedStudent(nn.Module):
@@ -161,7 +152,7 @@ class EmbeddingDistillation(Objective):
     def __init__(
         self,
         recipe: MaskedRecipe,
-        embeddings: Mapping[Path, Embeddings],
+        embeddings: Mapping[Path, Any],
         size: int,
         weights: dict[str, float],
         student: Model,
@@ -207,7 +198,6 @@ class EmbeddingDistillation(Objective):
         return found
 
     def batch_of(self, documents: Any, rows: np.ndarray, rng: np.random.Generator) -> Batch:
-        """The batch of whole documents. rows: int64 [texts]."""
         return self.batch(documents, [self._example(documents, int(row)) for row in rows], rng)
 
     def batch(self, documents: Any, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
@@ -250,7 +240,6 @@ class EmbeddingDistillation(Objective):
         return counts | {"mlm": len(batch.labels["mlm"])} if self.weights["mlm"] else counts
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Losses of the student on a batch, and its correct predictions of masked tokens."""
         network = self.final_model(model)
         hidden = network.encode(batch).hidden  # [tokens, hidden]
         pooled = pool(hidden.float(), batch, "mean")  # [texts, hidden]
@@ -276,12 +265,10 @@ class TextBatches:
             raise InputError("The corpus contains no training text: pass a text file with at least one line.")
 
     def batch(self, step: int, number: int) -> Batch:
-        """Micro-batch `number` of a step."""
         rows = self.chosen[self._rows(step, number)]
         return self.objective.batch_of(self.documents, rows, generator(self.seed, "masks", step, number))
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Those of the `count` micro-batches of a step that `deal` chooses, with their numbers."""
         tokens = [int(self.order.lengths[self._rows(step, number)].sum()) for number in range(count)]
         return [(number, self.batch(step, number)) for number in deal(tokens)]
 
@@ -290,7 +277,6 @@ class TextBatches:
         return self.order.rows(*divmod(step * self.accumulation + number, len(self.order)))
 
     def state(self) -> dict[str, int]:
-        """Empty: the step determines the batch."""
         return {}
 
     def restore(self, state: dict[str, int]) -> None:

@@ -29,7 +29,6 @@ class TrainedNetwork:
     target: float = 0.0
 
     def lengths(self, length: int) -> tuple[int, int]:
-        """Returns the tokens of source and target of a text of `length` tokens."""
         return max(round(self.source * length), 1), round(self.target * length)
 
 

@@ -32,7 +32,6 @@ from .stream import Tokens
 # Masks are sampled when a batch is made (dynamic masking), from a generator keyed by the step: they differ in every
 # epoch and are the same after a resume.
 
-
 MASK_RATE = 0.15
 MASK_SHARE = 0.8  # fraction of the selected tokens; the rest is half random tokens, half unchanged
 RANDOM_SHARE = 0.1
@@ -54,15 +53,10 @@ def special_tokens(special_ids: Iterable[int], vocab_size: int) -> np.ndarray:
 
 
 class Masker:
-    """Selects and replaces tokens.
+    """Selects tokens with the probability `rate` and replaces them, special ones never.
 
-    Args:
-        mask_id: Id of [MASK].
-        special_ids: Never selected, and never used as random tokens.
-        vocab_size: Vocabulary size.
-        rate: Masking probability of ordinary tokens.
-        continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word
-            are selected), else None.
+    continues_word: bool [vocab], tokens that continue a word, for whole-word masking (all tokens of a selected word are
+    selected), else None.
     """
 
     def __init__(
@@ -80,10 +74,7 @@ class Masker:
         self.ordinary_ids = np.flatnonzero(~self.is_special)
 
     def __call__(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> Masked:
-        """Masks a pack: input_ids int64 [tokens], lengths int [sequences] of its sequences.
-
-        Every sequence with an ordinary token gets at least one label.
-        """
+        """Masks a pack, int64 [tokens], of sequences with `lengths`: each with an ordinary token gets a label."""
         positions = self.select(input_ids, lengths, rng)
         labels = input_ids[positions]
         fate = rng.random(len(positions))
@@ -95,7 +86,6 @@ class Masker:
         return Masked(masked, positions, labels)
 
     def select(self, input_ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The positions to predict, ascending: int64 [labels]."""
         candidates = np.flatnonzero(~self.is_special[input_ids])
         sequence = np.repeat(np.arange(len(lengths)), lengths)[candidates]
         counts = np.bincount(sequence, minlength=len(lengths))
@@ -128,10 +118,8 @@ class Masker:
 class MaskedRecipe(Recipe):
     """The recipe of an objective that masks tokens.
 
-    Attributes:
-        masker: Masks tokens.
-        generator_share: Replaced token detection: generator size as a fraction of the discriminator's.
-        rtd_weight: Replaced token detection: weight of the discriminator's loss.
+    generator_share, rtd_weight: of replaced token detection, size of the generator as a fraction of the
+    discriminator's, and weight of the discriminator's loss.
     """
 
     masker: Masker
@@ -140,7 +128,6 @@ class MaskedRecipe(Recipe):
 
     @classmethod
     def of(cls, cls_id: int, sep_id: int, masker: Masker, max_length: int, **settings: Any) -> Self:
-        """Returns a recipe with the special tokens of a masker. settings: other attributes."""
         return cls(cls_id, sep_id, masker.is_special, max_length, masker=masker, **settings)
 
 
@@ -194,7 +181,6 @@ class MaskedLanguageModeling(Objective):
         return masked_word_examples(self.token_predictor(model), batch, tokenizer, self.recipe.masker.mask_id)
 
     def outcome(self, model: nn.Module, batch: Batch) -> LossSums:
-        """Loss and accuracy of a batch; logits are computed at masked positions only."""
         network = self.final_model(model)
         return self.sums(network, network.encode(batch).hidden, batch)
 
@@ -233,7 +219,6 @@ class MaskedLanguageModelingOnPairs(MaskedLanguageModeling):
         return {self.parts[1]: torch.tensor([int(self.pair_label(example)) for example in examples])}
 
     def sums(self, network: Model, hidden: Tensor, batch: Batch) -> LossSums:
-        """The sums of a batch, those of the pairs included. hidden: [tokens, hidden]."""
         sums, part = super().sums(network, hidden, batch), self.parts[1]
         logits, labels = network.nsp_logits(network.pool(hidden, batch)), batch.labels[part]  # [sequences, 2]
         sums.losses[part] = F.cross_entropy(logits.float(), labels, reduction="sum")

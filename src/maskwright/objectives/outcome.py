@@ -77,9 +77,8 @@ class TokenScorer:
             self._unigram_losses = torch.from_numpy(-np.log(np.maximum(fraction, 1e-12)))
 
     def loss(self, network: Model, vectors: Tensor, labels: Tensor) -> tuple[Tensor, Score]:
-        """Summed cross-entropy over all labels, with gradient; and the score.
-
-        vectors: float [labels, hidden], at the predicted positions; labels: int64 [labels].
+        """Summed cross-entropy over all labels, int64 [labels], with gradient; and the score. vectors: float [labels,
+        hidden].
         """
         loss, correct, scored_loss = network.predictions.loss(
             vectors, network.scored_words, labels, is_scored=self._is_scored(labels)
@@ -103,7 +102,6 @@ class TokenScorer:
         return Score(count, correct, constant, loss, _sum(self._unigram_losses[labels], is_scored))
 
     def _is_scored(self, labels: Tensor) -> Tensor | None:
-        """bool [labels], or None for all."""
         if self._is_special is None:
             return None
         self._is_special = self._is_special.to(labels.device)
@@ -136,16 +134,12 @@ class LossSums:
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-# -- Losses beside cross-entropy: contrastive ones for sentence embeddings, the focal loss for rare classes -----------
-
-
 # -- Losses for sentence embeddings: similar meanings should be close, different ones far apart ----------------------
 #
 # in_batch_loss   positive pairs with in-batch negatives (multiple negatives ranking loss; van den Oord et al. 2018,
 #                 equation 4; Henderson et al. 2017, section 4.4); with two dropout masks of one text as the pair it is
 #                 SimCSE (Gao et al. 2021, equation 4)
 # flops           regularizer of sparse embeddings (Paria et al. 2020, equation 4; Formal et al. 2021, equation 5)
-
 
 TEMPERATURE = 0.05
 

@@ -39,7 +39,6 @@ from .stream import Tokens
 # They share the token, position and segment tables and the embedding norm (Clark et al. 2020, section 3.2, and its
 # published code); the generator projects embeddings to its own hidden size.
 
-
 SHARED = ("word", "position", "token_type", "norm")
 
 
@@ -66,42 +65,23 @@ def generator_config(config: ModelConfig, share: float = GENERATOR_SHARE) -> Mod
 class ReplacedTokenPair(nn.Module):
     """Generator (masked language model) and discriminator (one logit per token), trained together.
 
-    config: the discriminator's; share: generator size as a fraction of it. Parameters are not initialized here.
+    has_shared_tables: whether the generator gets the discriminator's tables; loaded networks have their own.
     """
 
-    def __init__(self, config: ModelConfig, share: float = GENERATOR_SHARE) -> None:
+    def __init__(self, discriminator: Model, generator: Model, *, has_shared_tables: bool = True) -> None:
         super().__init__()
-        self.discriminator, self.generator = Model(config, "rtd"), Model(generator_config(config, share), "mlm")
-        self._share_tables()
-
-    @classmethod
-    def with_shared_tables(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
-        """Combines two existing networks; the generator gets the discriminator's tables."""
-        pair = cls.from_separate_networks(discriminator, generator)
-        pair._share_tables()
-        return pair
-
-    @classmethod
-    def from_separate_networks(cls, discriminator: Model, generator: Model) -> ReplacedTokenPair:
-        """Combines two existing networks with separate tables, such as loaded ones."""
-        pair = cls.__new__(cls)
-        nn.Module.__init__(pair)
-        pair.discriminator, pair.generator = discriminator, generator
-        return pair.train(discriminator.training)
-
-    def _share_tables(self) -> None:
-        ours, theirs = self.generator.encoder.embeddings, self.discriminator.encoder.embeddings
-        for name in SHARED:
-            setattr(ours, name, getattr(theirs, name))
+        self.discriminator, self.generator = discriminator, generator
+        if has_shared_tables:
+            for name in SHARED:
+                setattr(generator.encoder.embeddings, name, getattr(discriminator.encoder.embeddings, name))
+        self.train(discriminator.training)
 
     @property
     def config(self) -> ModelConfig:
-        """The discriminator's configuration."""
         return self.discriminator.config
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters of both networks; shared ones count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
@@ -125,7 +105,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
 
     @classmethod
     def make(cls, config: ModelConfig, generator_share: float = GENERATOR_SHARE) -> nn.Module:
-        return ReplacedTokenPair(config, generator_share)
+        return ReplacedTokenPair(Model(config, "rtd"), Model(generator_config(config, generator_share), "mlm"))
 
     @classmethod
     def uses(cls, model: Path) -> list[Command]:
@@ -137,7 +117,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
         return generator, TrainedNetwork(config, tokens=1.0)
 
     def network(self, config: ModelConfig, seed: int) -> nn.Module:
-        return ReplacedTokenPair.with_shared_tables(
+        return ReplacedTokenPair(
             build(config, self.head, seed=seed).train(), build_generator(config, self.recipe.generator_share, seed)
         )
 
@@ -157,7 +137,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
             raise InputError(
                 "The generator and the model have different vocabularies: use the generator of this model."
             )
-        return ReplacedTokenPair.from_separate_networks(model, generator)
+        return ReplacedTokenPair(model, generator, has_shared_tables=False)
 
     def pair(self, model: nn.Module) -> ReplacedTokenPair:
         """Returns both networks. A single discriminator gets an untrained generator of seed 0, as at the first step."""
@@ -166,7 +146,7 @@ class ReplacedTokenDetection(MaskedLanguageModeling):
         assert isinstance(model, Model)
         generator = build_generator(model.config, self.recipe.generator_share, 0).to(model.word_embeddings.device)
         generator.compute_dtype = model.compute_dtype
-        return ReplacedTokenPair.with_shared_tables(model, generator)
+        return ReplacedTokenPair(model, generator)
 
     def batch(self, documents: Tokens, examples: Sequence[Example], rng: np.random.Generator) -> Batch:
         """Packs examples and masks all selected tokens with [MASK].

@@ -14,7 +14,7 @@ Only the meaning of the text may reveal the label. A random B is therefore the t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -41,20 +41,12 @@ def sentence_bounds(sentence_lengths: np.ndarray) -> list[int]:
     return [0, *np.cumsum(sentence_lengths[sentence_lengths > 0]).tolist()]
 
 
-class TargetLengths:
-    """The length that each example has: mostly `max_tokens`, with probability `short_share` a random shorter one.
+def target_lengths(max_tokens: int, short_share: float, rng: np.random.Generator) -> Callable[[], int]:
+    """Draws the length of each example: mostly `max_tokens`, with probability `short_share` a random shorter one.
 
     Short examples keep the positions of fine-tuning's short inputs in training (the published short_seq_prob, 0.1).
     """
-
-    def __init__(self, max_tokens: int, short_share: float, rng: np.random.Generator) -> None:
-        self.max_tokens, self.short_share, self.rng = max_tokens, short_share, rng
-
-    def next(self) -> int:
-        """Tokens that the next example should have."""
-        if self.rng.random() < self.short_share:
-            return int(self.rng.integers(2, self.max_tokens + 1))
-        return self.max_tokens
+    return lambda: int(rng.integers(2, max_tokens + 1)) if rng.random() < short_share else max_tokens
 
 
 def plan_singles(
@@ -64,12 +56,12 @@ def plan_singles(
 
     bounds: offsets of the sentences by document, from `sentence_bounds`.
     """
-    targets = TargetLengths(max_tokens, short_share, rng)
+    next_length = target_lengths(max_tokens, short_share, rng)
     examples = []
     for document, edges in bounds.items():
         start, end = 0, edges[-1]
         while start < end:
-            stop = min(start + targets.next(), end)
+            stop = min(start + next_length(), end)
             examples.append(Example(document, start, stop))
             start = stop
     return examples
@@ -84,12 +76,12 @@ def plan_pairs(
     B have `max_tokens` tokens at most together. A single token has no pair and is skipped. Empty unless two documents
     have two tokens each.
     """
-    targets = TargetLengths(max_tokens, short_share, rng)
+    next_length = target_lengths(max_tokens, short_share, rng)
     spans, is_random = [], []
     for document, edges in bounds.items():
         start, end = 0, edges[-1]
         while end - start >= 2:
-            stop = min(start + targets.next(), end)
+            stop = min(start + next_length(), end)
             middle, ends_sentence = _split(edges, start, stop, rng)
             spans.append(PairSpan(document, start, middle, stop, end, ends_sentence))
             is_random.append(bool(rng.random() < 0.5))
@@ -115,14 +107,14 @@ def plan_ordered(
     neither shows where the span ends. A sentence without a neighbor that fits is halved, and as both halves then end
     inside a sentence where they meet, some tokens at its beginning and its end are skipped.
     """
-    targets = TargetLengths(max_tokens, short_share, rng)
+    next_length = target_lengths(max_tokens, short_share, rng)
     examples = []
     for document, edges in bounds.items():
         # The sentence that did not fit begins the next span and is longer than most: in half of the documents spans are
         # filled from the end, so that the first segment is not the longer one.
         is_mirrored = rng.random() < 0.5
         mirrored = [edges[-1] - edge for edge in reversed(edges)] if is_mirrored else edges
-        for span in _ordered_spans(mirrored, targets, rng):
+        for span in _ordered_spans(mirrored, next_length, max_tokens, rng):
             start, middle, stop = [edges[-1] - place for place in reversed(span)] if is_mirrored else span
             first, second = (document, start, middle), (document, middle, stop)
             is_swapped = bool(rng.random() < 0.5)
@@ -132,14 +124,14 @@ def plan_ordered(
 
 
 def _ordered_spans(
-    edges: list[int], targets: TargetLengths, rng: np.random.Generator
+    edges: list[int], next_length: Callable[[], int], max_tokens: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, int, int]]:
     """Start, middle and stop of each example of a document: all three between sentences, or all three inside one."""
     sentence, count = 0, len(edges) - 1
     while sentence < count:
-        wanted = targets.next()
+        wanted = next_length()
         last = bisect_right(edges, edges[sentence] + wanted) - 1
-        if last < sentence + 2 <= count and edges[sentence + 2] - edges[sentence] <= targets.max_tokens:
+        if last < sentence + 2 <= count and edges[sentence + 2] - edges[sentence] <= max_tokens:
             last = sentence + 2  # two sentences, though a short example was wanted
         if last < sentence + 2:
             yield from _halves(edges[sentence], edges[sentence + 1], wanted, rng)
@@ -179,7 +171,6 @@ def _split(edges: list[int], start: int, stop: int, rng: np.random.Generator) ->
 # one of the most similar to the text that it replaces: both begin a sentence or neither does, both end their document
 # or neither does, and they are as long (if they end their document) or begin as far into it (if not; then they are
 # truncated to the same length).
-
 
 BLOCK = 1 << 13  # spans whose candidates are compared at once
 WINDOW = 16  # nearest examples on either side that a partner is taken from

@@ -57,7 +57,14 @@ def make_recipe(
     mask_rate: masking probability; whole_words: whole-word masking; replaced: settings of replaced token detection; the
     others as in Recipe. Raises InputError for a tokenizer without a special token that the objective needs.
     """
-    begin_id, end_id, *mask_id = (_special_id(tokenizer, role, objective) for role in objective.roles)
+    ids: dict[str, int | None] = {role: getattr(tokenizer, f"{role}_id") for role in objective.roles}
+    for role, index in ids.items():
+        if index is None:
+            raise InputError(
+                f"The tokenizer has no [{role.upper()}] token, which objective {objective.name} needs: train one with "
+                "maskwright tokenizer train."
+            )
+    begin_id, end_id, *mask_id = (index for index in ids.values() if index is not None)
     settings: dict[str, Any] = {"frames": bool(tokenizer.opening_ids), "token_counts": token_counts}
     if not mask_id:
         is_special = special_tokens(tokenizer.special_ids, tokenizer.vocab_size)
@@ -65,13 +72,3 @@ def make_recipe(
     continues_word = tokenizer.continues_word() if whole_words else None
     masker = Masker(mask_id[0], tokenizer.special_ids, tokenizer.vocab_size, mask_rate, continues_word)
     return MaskedRecipe.of(begin_id, end_id, masker, max_length, short_share=short_share, **settings, **replaced)
-
-
-def _special_id(tokenizer: Tokenizer, role: str, objective: type[Objective]) -> int:
-    index: int | None = getattr(tokenizer, f"{role}_id")
-    if index is None:
-        raise InputError(
-            f"The tokenizer has no [{role.upper()}] token, which objective {objective.name} needs: train one with "
-            "maskwright tokenizer train."
-        )
-    return index

@@ -74,10 +74,7 @@ class ExampleStream:
         self._planned: tuple[tuple[int, int], list[Example]] | None = None
 
     def take(self, count: int) -> list[Example]:
-        """Returns the next `count` examples, continuing into the next section and epoch.
-
-        Raises InputError if a whole epoch has no examples, to avoid an endless loop.
-        """
+        """Returns the next `count` examples, across sections and epochs. Raises InputError if an epoch has none."""
         taken: list[Example] = []
         empty = 0
         while len(taken) < count:
@@ -105,7 +102,6 @@ class ExampleStream:
         return self._sections[1]
 
     def section(self, epoch: int, number: int) -> list[Example]:
-        """Returns the shuffled examples of one section."""
         if self._planned is None or self._planned[0] != (epoch, number):
             bounds = {}
             for document in self.sections(epoch)[number].tolist():
@@ -119,11 +115,9 @@ class ExampleStream:
         return self._planned[1]
 
     def state(self) -> dict[str, int]:
-        """Returns the position as plain values."""
         return asdict(self.position)
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores a position from `state`."""
         self.position = Position(**state)
 
 
@@ -134,35 +128,25 @@ class ExampleBatches:
         self.pack, self.stream, self.sequences = pack, stream, sequences
 
     def batch(self, step: int, number: int) -> Batch:
-        """Returns micro-batch `number` of a step; call it in order."""
         rng = generator(self.stream.seed, "masks", step, number)
         return self.pack(self.stream.documents, self.stream.take(self.sequences), rng)
 
     def dealt(self, step: int, count: int, deal: Deal) -> list[tuple[int, Batch]]:
-        """Returns those of the `count` micro-batches of a step that `deal` chooses, with their numbers.
-
-        The stream advances over all of them; only the chosen ones are packed.
+        """Returns the micro-batches of a step that `deal` chooses, with their numbers; the stream advances over all
+        `count`.
         """
-        taken = [self.stream.take(self.sequences) for _ in range(count)]
+        stream, taken = self.stream, [self.stream.take(self.sequences) for _ in range(count)]
+        sizes = [sum(one.a_stop - one.a_start + one.b_stop - one.b_start for one in examples) for examples in taken]
         return [
-            (
-                number,
-                self.pack(self.stream.documents, taken[number], generator(self.stream.seed, "masks", step, number)),
-            )
-            for number in deal([sum(map(_num_tokens, examples)) for examples in taken])
+            (number, self.pack(stream.documents, taken[number], generator(stream.seed, "masks", step, number)))
+            for number in deal(sizes)
         ]
 
     def state(self) -> dict[str, int]:
-        """Returns the position of the stream."""
         return self.stream.state()
 
     def restore(self, state: dict[str, int]) -> None:
-        """Restores the position of the stream."""
         self.stream.restore(state)
-
-
-def _num_tokens(example: Example) -> int:
-    return example.a_stop - example.a_start + example.b_stop - example.b_start
 
 
 def split_documents(

@@ -43,11 +43,8 @@ QUANTILE = 0.95
 class Anomaly(SequenceTask):
     """Detects texts that differ from the normal class.
 
-    Args:
-        normal: the class to learn; None if rows have no classes.
-        quantile: fraction of normal dev examples below the threshold, if dev contains no anomalies.
-        threshold: error above which a text is an anomaly; None until tuned.
-        long: window settings for long texts; None to truncate them.
+    normal: the class to learn, None if rows have no classes; quantile: fraction of normal dev examples below the
+    threshold, if dev contains no anomalies; threshold: error above which a text is an anomaly, None until tuned.
     """
 
     name: ClassVar[str] = "anomaly"
@@ -71,11 +68,9 @@ class Anomaly(SequenceTask):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """Reads texts or pairs, with classes if the file has them; see `text.readers.tables.read_texts`."""
         return read_texts(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if no row is of the normal class."""
         found = {row.label for row in rows if row.label is not None}
         if self.normal is None or not all(self.target(row.label) for row in rows):
             return None
@@ -83,11 +78,9 @@ class Anomaly(SequenceTask):
 
     @property
     def predicts(self) -> str:
-        """What the model predicts, for messages."""
         return "anomalies" if self.normal is None else f"which texts are not of the class {self.normal}"
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Adds labels that are not scored because the model was trained without classes."""
         found = super().notes(examples, name, max_length)
         if self.normal is None and any(row.label is not None for row in examples.rows):
             found.append(
@@ -107,18 +100,10 @@ class Anomaly(SequenceTask):
         train_file: str | None = None,
         **long: Any,
     ) -> Anomaly:
-        """Builds the task from training data.
+        """Builds the task. The main metric is pr_auc if dev has both classes, else explained variance of normal rows.
 
-        The main metric is pr_auc if dev has both classes, otherwise the explained variance of normal rows.
-
-        Args:
-            normal: the normal class; default: the most common one of the training rows (ties: first by name).
-            normal_quantile: see `Anomaly`.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            RowErrors: only some training rows have a class.
-            InputError: there are no normal rows.
+        normal: the normal class; default: the most common one of the training rows (ties: first by name); long: see
+        `LongTexts.of`. Raises RowErrors if only some training rows have a class, InputError without normal rows.
         """
         counts = Counter(row.label for row in train_rows if row.label is not None)
         if counts and sum(counts.values()) < len(train_rows):
@@ -139,7 +124,6 @@ class Anomaly(SequenceTask):
 
     @classmethod
     def strata(cls, rows: Sequence[Row]) -> list[Collection[str]]:
-        """The class of each row, if it has one."""
         return [(row.label,) if row.label else () for row in rows]
 
     def learns_from(self, rows: Sequence[Row]) -> list[Row]:
@@ -150,11 +134,9 @@ class Anomaly(SequenceTask):
         return int(self.normal is not None and label is not None and label != self.normal)
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """int64 [rows]."""
         return torch.tensor(values, dtype=torch.int64)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """Adds the features from the frozen encoder."""
         return replace(examples, features=self.features(model, examples))
 
     def features(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
@@ -165,7 +147,6 @@ class Anomaly(SequenceTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def init_from_counts(self, model: Model, examples: Examples) -> None:
-        """Initializes the new head with the mean and standard deviation of the features."""
         head, features = _head(model), examples.features
         head.fit_scale((self.features(model, examples) if features is None else features).to(head.center.device))
 
@@ -174,7 +155,8 @@ class Anomaly(SequenceTask):
         return logits.mean()
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        errors = self.pooled(_errors(model, batch), batch)  # [rows, 1]
+        known = batch.labels.get("features")
+        errors = self.pooled(model.logits(batch) if known is None else _head(model)(known), batch)  # [rows, 1]
         return LossSums({self.name: errors.sum()}, self.counts(batch))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
@@ -193,7 +175,6 @@ class Anomaly(SequenceTask):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
-        """Errors, float32 [1] for each sequence, from precomputed features if available."""
         features = examples.features
         if features is None:
             return super().compute(model, examples, batch_tokens)
@@ -202,9 +183,8 @@ class Anomaly(SequenceTask):
         return list(errors.unbind())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold.
-
-        Without a threshold is_rare is None.
+        """{"score", "is_rare", "threshold"} for each row: its error, and whether it is above the threshold, None
+        without one.
         """
         value = None if self.threshold is None else self.threshold.value
         return [
@@ -224,7 +204,6 @@ class Anomaly(SequenceTask):
         return joined
 
     def on_equal_terms(self, other: Anomaly) -> tuple[Task, Task]:
-        """Raises InputError for another normal class."""
         if self.normal != other.normal:
             raise InputError(f"One model learned '{self.normal}' as normal and the other '{other.normal}'.")
         return self, other
@@ -259,7 +238,6 @@ class Anomaly(SequenceTask):
         return rare_metrics(targets.numpy() == 1, logits.squeeze(-1).double().numpy())
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """PR AUC if there are anomalies, otherwise explained variance."""
         errors, is_rare, found = self.decide(logits, examples)
         if not is_rare.any():
             return ScoredPredictions("explained_variance", 1 - errors[:, None], mean)
@@ -280,17 +258,9 @@ class FirstVectors(Forward):
     """The vector that the head reads: float32 [hidden]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [hidden] for each sequence."""
         return self.model.first(self.model.encode(batch).hidden, batch).float().cpu().unbind()
 
 
 def _head(model: Model) -> AutoencoderHead:
     assert isinstance(model.head, AutoencoderHead)
     return model.head
-
-
-def _errors(model: Model, batch: Batch) -> Tensor:
-    """float [sequences, 1]."""
-    known = batch.labels.get("features")
-    errors: Tensor = model.logits(batch) if known is None else _head(model)(known)
-    return errors

@@ -39,20 +39,9 @@ from .windows import LongTexts
 if TYPE_CHECKING:
     from ..text.tokenizers.tokenizer import Tokenizer
 
-# -- Special tokens for fine-tuning a causal language model (Radford et al. 2018, figure 1) -------------------------
-#
-# [START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT]; the head reads the last token. Tokenizers with a [CLS] and
-# [SEP] template need none; GPT-2's has no template and gets these three tokens.
-
+# [START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT], where the head reads the last token, for a causal model
+# whose tokenizer has no template with [CLS] and [SEP], such as GPT-2's (Radford et al. 2018, figure 1).
 START, DELIM, EXTRACT = "[START]", "[DELIM]", "[EXTRACT]"
-
-
-def with_special_tokens(model: Model) -> Model:
-    """Adds the special tokens if the model pools the last token and its tokenizer adds no special tokens."""
-    tokenizer = model.tokenizer
-    if tokenizer is None or not model.config.pools_last_token or tokenizer.opening_ids:
-        return model
-    return with_tokenizer(model, tokenizer.with_template(START, DELIM, EXTRACT))
 
 
 # -- The data of a fine-tuning run, as the baseline and the report of its task read them ----------------------------
@@ -96,17 +85,10 @@ def named(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class TaskData:
-    """Labeled rows and the examples made of them.
+    """Labeled rows of a task, `max_length` tokens at most, and the examples made of them.
 
-    Attributes:
-        task: task that learns them.
-        train_rows: labeled rows to train on.
-        dev_rows: labeled validation rows.
-        train: examples of the training rows.
-        dev: their examples.
-        max_length: maximum sequence length in tokens.
-        first_model: builds the model as before training.
-        saved_model: loads the trained model, on its device and in its precision; returns None if a run has not one.
+    first_model: builds the model as before training; saved_model: loads the trained model, on its device and in its
+    precision, or returns None if a run has not one.
     """
 
     task: Any
@@ -119,12 +101,9 @@ class TaskData:
     saved_model: Callable[[], Model | None] = field(default=lambda: None, repr=False)
 
     def untrained(self) -> Baseline:
-        """Returns the score of the model before training, for tasks that it can do."""
         found = self.task.evaluate(self.first_model(), self.dev).metrics
         return Baseline(found[self.task.main_metric], "the model before training", is_untrained=True)
 
-
-# -- Base class of fine-tuning tasks: examples, model head, loss, decoding and metrics ------------------------------
 
 Result = TypeVar("Result")
 ColumnNames = Mapping[str, str] | None  # role -> column
@@ -210,9 +189,8 @@ class Task(ABC):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
-        """Reads labeled rows for training. Raises RowErrors listing every bad row unless `skip_bad_rows`.
-
-        It also takes the settings of `TaskSpec.read_settings`. Default: as the first reader of the task.
+        """Reads labeled rows for training; it also takes the settings of `TaskSpec.read_settings`. Raises RowErrors
+        listing every bad row unless `skip_bad_rows`. Default: as the first reader of the task.
         """
         found: FoundRows = readers_of(cls.name)[0].read(Path(path), columns or {}, skip_bad_rows, True)
         return found
@@ -223,25 +201,16 @@ class Task(ABC):
         return self.read(path, columns=columns, skip_bad_rows=skip_bad_rows, **settings)
 
     def why_unscored(self, rows: Sequence[Any]) -> Unscored | None:
-        """Returns why this model cannot be scored on these labeled rows, None if it can.
-
-        rows: at least one, from `read_known` or `text.readers.tables.read_texts`.
-        """
+        """Returns why this model cannot be scored on these labeled rows, at least one; None if it can."""
         return None
 
     @classmethod
     @abstractmethod
     def from_rows(cls, *rows: Any, **options: Any) -> Task:
-        """Builds the task from training data: its labels and everything else that the data determine.
+        """Builds the task from training rows, then dev rows: its labels and everything else that the data determine.
 
-        Labels of single rows are checked by `examples`.
-
-        Args:
-            rows: training rows, then dev (validation) rows.
-            options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`).
-
-        Raises:
-            InputError: the training rows cannot be learned from.
+        options: `train_file` and `dev_file` (for messages), and the settings of the task (`TaskSettings`). Labels of
+        single rows are checked by `examples`. Raises InputError for training rows that cannot be learned from.
         """
 
     @property
@@ -250,7 +219,6 @@ class Task(ABC):
         return (self.main_metric,)
 
     def choose_by(self, metric: str) -> None:
-        """Sets `main_metric`. Raises ConfigError unless it is one of `deciding_metrics`."""
         if metric not in self.deciding_metrics:
             raise ConfigError(unknown_name(f"metric of this {self.name} task", metric, self.deciding_metrics))
         self.main_metric = metric
@@ -330,10 +298,7 @@ class Task(ABC):
         return []
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Returns warnings about the rows called `name` ("train", "dev") to log before the run.
-
-        Default: how many are truncated.
-        """
+        """Returns warnings about the rows called `name` ("train", "dev") to log. Default: how many are truncated."""
         return truncation_notes(examples.num_truncated, len(examples), f"{name} row", max_length)
 
     @property
@@ -344,8 +309,14 @@ class Task(ABC):
     # -- training --------------------------------------------------------------------------------------------
 
     def extend_vocabulary(self, model: Model) -> Model:
-        """Returns the model with the special tokens that the task needs, before the first step."""
-        return with_special_tokens(model)
+        """Returns the model with the special tokens that the task needs, before the first step.
+
+        Default: those of a model that pools the last token, if its tokenizer adds no special tokens.
+        """
+        tokenizer = model.tokenizer
+        if tokenizer is None or not model.config.pools_last_token or tokenizer.opening_ids:
+            return model
+        return with_tokenizer(model, tokenizer.with_template(START, DELIM, EXTRACT))
 
     def bind(self, model: Model) -> None:
         """Copies from the model what tokenizing rows of the task needs. Default: nothing."""
@@ -360,7 +331,6 @@ class Task(ABC):
         return examples if self.long is None else examples.limit_windows(self.long.max_windows)
 
     def prepare(self, model: Model, examples: Examples) -> Examples:
-        """Returns the examples with features computed once before the first step. Default: unchanged."""
         return examples
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:
@@ -417,10 +387,7 @@ class Task(ABC):
     # -- predictions -----------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward | None:
-        """Returns what the model computes for the sequences of the examples.
-
-        None if answers are decoded token by token; then the task has its own `outputs` and `predict`.
-        """
+        """Returns what the model computes for each sequence; None if `predict` decodes token by token."""
         return SequenceLogits(model)
 
     def compute(self, model: Model, examples: Examples, batch_tokens: int | None) -> list[Tensor]:
@@ -434,10 +401,7 @@ class Task(ABC):
         return stacked(outputs)
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row from the outputs of all sequences; see `answers`.
-
-        Raises InputError if any of them is not finite.
-        """
+        """Decodes one prediction per row from the outputs of all sequences. Raises InputError if one is not finite."""
         return self.answers(finite_only(self.gather(outputs, model, examples)), examples)
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
@@ -473,9 +437,8 @@ class Task(ABC):
         """Whether the prediction of a row is correct."""
 
     def logits(self, model: Model, examples: Examples, batch_tokens: int | None = None) -> Tensor:
-        """Runs the model in evaluation mode: float32 [rows, labels], or [words, labels] for token classification.
-
-        Results are in row order. Raises InputError if any is not finite.
+        """Runs the model in evaluation mode: float32 [rows, labels], or [words, labels] for token classification, in
+        row order. Raises InputError if any is not finite.
         """
         if len(examples) == 0:
             return torch.zeros(0, self.num_labels)
@@ -522,17 +485,11 @@ class Task(ABC):
         return self
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
-        """Decomposes the main metric by row, to compare two models. Raises InputError for a task without such a metric.
-
-        logits: as from `Task.logits`.
-        """
+        """Decomposes the main metric by row, to compare models. Raises InputError for a task without such a metric."""
         raise InputError(f"Models for {self.name} cannot be compared row by row.")
 
     def on_equal_terms(self, other: Any) -> tuple[Task, Task]:
-        """Returns this task and another one of its class with the same main metric. Raises InputError if they differ.
-
-        Default: both unchanged.
-        """
+        """Returns this task and another of its class with one main metric. Raises InputError if they differ."""
         return self, other
 
     # -- files -----------------------------------------------------------------------------------------------
@@ -625,34 +582,31 @@ def task_of_model(model: Model, facts: Mapping[str, Any] | None = None) -> Task:
 
     Raises InputError if the model has no task head, ModelFolderError if maskwright.json does not match the model.
     """
-    task = _task_of_model(model, facts)
+    facts, head, labels = facts or {}, model.head_name, list(model.labels)
+    is_stored = facts.get("task") in registry.names("task")
+    if is_stored:
+        own: Mapping[str, Any] = facts
+    elif head is None and model.sentence is not None and model.sentence.late is None:
+        own = {"task": "similarity"}
+    elif head in ("tagging", "tagging-crf"):
+        own = {"task": "tagging", "labels": labels, "crf": head == "tagging-crf"}
+    elif head in ("qa", "choice", "anomaly", "seq2seq"):
+        own = {"task": "translation" if head == "seq2seq" else head}
+    elif head == "regression" or (head == "classification" and model.problem_type == "regression"):
+        own = {"task": "regression"}
+    elif head == "classification":
+        is_multi = model.problem_type == "multi_label_classification"
+        own = {"task": head, "labels": labels, "multi_label": is_multi, "relevant": facts.get("relevant")}
+    else:
+        raise InputError("This model has no task head: fine-tune it first.")
+    task = task_from_json(own)
+    if is_stored and task.num_labels != model.num_labels:
+        raise ModelFolderError(
+            f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
+            "they do not belong together."
+        )
     task.bind(model)
     return task
-
-
-def _task_of_model(model: Model, facts: Mapping[str, Any] | None) -> Task:
-    if facts and facts.get("task") in registry.names("task"):
-        task = task_from_json(facts)
-        if task.num_labels != model.num_labels:
-            raise ModelFolderError(
-                f"maskwright.json has {task.num_labels} outputs and the model has {model.num_labels}: "
-                "they do not belong together."
-            )
-        return task
-    if model.head_name is None and model.sentence is not None and model.sentence.late is None:
-        return task_from_json({"task": "similarity"})
-    if model.head_name in ("tagging", "tagging-crf"):
-        has_crf = model.head_name == "tagging-crf"
-        return task_from_json({"task": "tagging", "labels": list(model.labels), "crf": has_crf})
-    if model.head_name in ("qa", "choice", "anomaly", "seq2seq"):
-        return task_from_json({"task": "translation" if model.head_name == "seq2seq" else model.head_name})
-    if model.head_name not in ("classification", "regression"):
-        raise InputError("This model has no task head: fine-tune it first.")
-    if model.head_name == "regression" or model.problem_type == "regression":
-        return task_from_json({"task": "regression"})
-    is_multi = model.problem_type == "multi_label_classification"
-    own = {"task": "classification", "labels": list(model.labels), "multi_label": is_multi}
-    return task_from_json({**own, "relevant": (facts or {}).get("relevant")})
 
 
 def task_from_json(facts: Mapping[str, Any]) -> Task:

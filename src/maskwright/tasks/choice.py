@@ -36,17 +36,10 @@ if TYPE_CHECKING:
     from ..models.model import Model
     from ..text.tokenizers.tokenizer import Tokenizer
 
-# -- Multiple choice: select the text that fits a context (SWAG, CODAH, CosmosQA, ARC) ------------------------------
-
-# -- Multiple-choice rows as packed sequences (context, choice), one per choice (Devlin et al. 2019, section 4.4)
-#
-# All choices of a row are in the same batch, because the softmax runs over them. A long context is truncated, or split
-# into windows that each contain the whole choice, so a choice can have several sequences.
-
 
 @dataclass(frozen=True)
 class ChoiceExamples(GroupedExamples):
-    """Rows with `num_texts` choices each; `targets` are the correct ones, int64 [rows].
+    """Rows with `num_texts` choices each, all in one batch; `targets` are the correct ones, int64 [rows].
 
     cut_rows: number of rows with a truncated choice; is_long: whether choices are read in windows.
     """
@@ -56,11 +49,9 @@ class ChoiceExamples(GroupedExamples):
 
     @property
     def num_truncated(self) -> int:
-        """Number of rows with a truncated choice."""
         return self.cut_rows
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """With windows, splits a batch into micro-batches; see `portions_by_tokens`."""
         return portions_by_tokens(indices, self.lengths) if self.is_long else super().portions(indices)
 
 
@@ -123,7 +114,6 @@ class Choice(Task):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> FoundRows:
-        """Reads rows with the number of the correct choice; see `text.readers.choices.read_choices`."""
         if columns:
             raise InputError(
                 "Multiple choice has no column mapping: the columns must be named context, question, choices, label."
@@ -146,14 +136,12 @@ class Choice(Task):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> ChoiceExamples:
-        """Tokenizes rows to at most `max_length` tokens per choice; see `tokenize_choices`."""
         gold = None if targets is None else tensor(targets)
         return tokenize_choices(rows, tokenizer, max_length, gold, counts=counts, long=self.long)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> ChoiceExamples:
-        """Tokenizes rows without targets. Raises InputError for a text without choices."""
         for row in rows:
             if not isinstance(row, ChoiceRow):
                 raise InputError(
@@ -185,14 +173,12 @@ class Choice(Task):
         return {self.name: len(batch.labels["example"])}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Scores of the choices of each row of a batch: float32 [rows, choices]."""
         flat = model.logits(batch).float()  # [sequences, 1]
         if self.long is not None:
             flat = self.long.pooled(flat[batch.labels["order"]], batch.labels["windows"].tolist())  # [choices, 1]
         return flat.squeeze(-1)[batch.labels["places"]]
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct rows of a batch with the label "sequence"."""
         logits, targets = self.scores(model, batch), batch.labels["sequence"]
         total = F.cross_entropy(logits, targets, reduction="sum")
         correct = (logits.detach().argmax(dim=-1) == targets).sum()
@@ -205,7 +191,6 @@ class Choice(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
-        """float32 [rows, choices]. outputs: float32 [1] for each choice, or each window of one."""
         assert isinstance(examples, ChoiceExamples)
         flat = stacked(outputs)  # [sequences, 1]
         if self.long is not None:
@@ -213,10 +198,7 @@ class Choice(Task):
         return flat.reshape(-1, examples.num_texts)
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; for a chosen text with several windows it includes the top-scoring one.
-
-        "loudest" is `LongExamples.place` of it.
-        """
+        """Decodes one prediction per row, with "loudest" (`LongExamples.place`) if the choice has several windows."""
         answers = super().finish(outputs, model, examples)
         assert isinstance(examples, ChoiceExamples)
         texts, window_logits = examples.texts, stacked(outputs)
@@ -229,7 +211,6 @@ class Choice(Task):
 
     @staticmethod
     def probabilities(logits: Tensor) -> Tensor:
-        """Softmax over the choices of each row: float64 [rows, choices]."""
         return logits.double().softmax(dim=-1)
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
@@ -242,12 +223,10 @@ class Choice(Task):
         return found
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
-        """Averages probabilities; returns the logits float32 [rows, choices] of their mean."""
         shares = [self.probabilities(part).numpy() for part in logits]
         return as_logits(from_numpy(mean_probabilities(shares))).float()
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """float32 [rows]."""
         return F.cross_entropy(logits, labeled(examples), reduction="none")
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:

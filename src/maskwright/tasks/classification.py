@@ -53,7 +53,6 @@ class Imbalance:
 
     @property
     def shares(self) -> list[float]:
-        """Fraction of the rows with each label."""
         return [count / self.num_rows for count in self.counts]
 
     @property
@@ -69,11 +68,9 @@ class Imbalance:
 
     @property
     def constant_accuracy(self) -> float:
-        """Accuracy of the majority-class baseline."""
         return max(self.shares, default=0.0)
 
     def summary(self) -> str:
-        """A text of a few lines; "" if no class is rare."""
         if not self.rare:
             return ""
         order = sorted(range(len(self.labels)), key=lambda place: self.counts[place])
@@ -129,8 +126,6 @@ def resample_rows(chances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return drawn
 
 
-# -- Text classification of texts or pairs: one of several classes (softmax), or any number of them (sigmoid) -------
-
 # -- Class labels: parsing of multi-label cells, sort order, class weights -------------------------------------------
 
 
@@ -160,11 +155,10 @@ def balanced_weights(counts: Sequence[int], num_rows: int, multi_label: bool = F
     return [num_rows / (len(counts) * count) for count in counts]
 
 
-# -- Decodes and scores the logits of a classifier -------------------------------------------------------------------
+# -- The task --------------------------------------------------------------------------------------------------------
 #
 # Two parameters can be fitted after training: a temperature that divides the logits, and a decision threshold for a
 # rare class. The threshold applies to uncalibrated probabilities, so the temperature never changes a prediction.
-
 
 THRESHOLD = 0.5  # multi-label: a label applies from this probability
 
@@ -173,17 +167,11 @@ THRESHOLD = 0.5  # multi-label: a label applies from this probability
 class Classification(SequenceTask):
     """Single-label or multi-label text classification.
 
-    Args:
-        labels: in the order of the outputs; of two, the second is the positive class of `f1`.
-        multi_label: whether a row may have any number of labels.
-        class_weights: factor per label on the loss of its rows (single-label) or of its positive decisions
-            (multi-label); None for 1.
-        long: window settings for long texts; None to truncate them.
-        focal: gamma of the focal loss; None for cross-entropy.
-        resample: "balanced" or "sqrt" to oversample rare classes in training, None to draw each row once.
-        rare: positive class of pr_auc and f1, with its threshold; None for the second of two classes.
-        relevant: class of pairs whose second text is relevant to the first, for ranking; None to find it by its name
-            (`sequence.relevant_class`).
+    labels: in the order of the outputs; of two, the second is the positive class of `f1`; class_weights: factor per
+    label on the loss of its rows, or (multi-label) of its positive decisions, None for 1; focal: gamma of the focal
+    loss, None for cross-entropy; resample: "balanced" or "sqrt" to oversample rare classes in training; rare: positive
+    class of pr_auc and f1, with its threshold, None for the second of two classes; relevant: class of pairs whose
+    second text is relevant to the first, None to find it by its name (`sequence.relevant_class`).
     """
 
     name: ClassVar[str] = "classification"
@@ -248,9 +236,8 @@ class Classification(SequenceTask):
 
     @property
     def relevant_number(self) -> int:
-        """Output of the relevant class of pairs.
-
-        Raises InputError if neither the model folder nor the names of the classes say which class that is.
+        """Output of the relevant class of pairs. Raises InputError if neither the model folder nor the names say which
+        it is.
         """
         number = relevant_class(self.labels, self.relevant)
         if number is None:
@@ -262,10 +249,7 @@ class Classification(SequenceTask):
         return number
 
     def relevance(self, logits: Tensor) -> Tensor:
-        """Calibrated log odds of the relevant class of pairs: float64 [rows]; their sigmoid is its probability.
-
-        Raises InputError like `relevant_number`.
-        """
+        """Calibrated log odds of the relevant class of pairs: float64 [rows]; their sigmoid is its probability."""
         number = self.relevant_number
         wide = logits.double() / (1.0 if self.temperature is None else self.temperature.value)
         if self.multi_label:
@@ -281,7 +265,7 @@ class Classification(SequenceTask):
         probability, because two probabilities can round to the same number.
         """
         if cuts is None:
-            cuts = None if self.rare is None else self.rare.cut
+            cuts = None if self.rare is None or self.rare.threshold is None else self.rare.threshold.value
         wide = np.array(logits.numpy(), dtype=np.float64)
         is_given = None if cuts is None else self._rare_shares(logits) > cuts
         if self.multi_label:
@@ -296,14 +280,12 @@ class Classification(SequenceTask):
         return np.where(is_given, self._rare_number, wide.argmax(axis=1))
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
-        """Averages probabilities; returns the logits float32 [rows, labels] of their mean."""
         wide = [part.double() for part in logits]
         shares = [(part.sigmoid() if self.multi_label else part.softmax(dim=-1)).numpy() for part in wide]
         mean = torch.from_numpy(mean_probabilities(shares, multi_label=self.multi_label))
         return as_logits(mean, self.multi_label).float()
 
     def joined(self, others: Sequence[Classification]) -> Self:
-        """Uses the mean threshold of the models for the rare class, if all have one for the same class."""
         tasks: tuple[Classification, ...] = (self, *others)
         joined = copy(self)
         temperatures = [1.0 if task.temperature is None else task.temperature.value for task in tasks]
@@ -329,9 +311,8 @@ class Classification(SequenceTask):
         return answers
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
-        """The window with the highest probability of each predicted label; with max pooling, the highest logit.
-
-        The score is the probability of the label in that window.
+        """The window with the highest probability (with max pooling, logit) of each predicted label, and that
+        probability.
         """
         shares = self.probabilities(window_logits)  # [windows, labels]
         by_logit = self.multi_label or (self.long is not None and self.long.pool == "max")
@@ -344,10 +325,8 @@ class Classification(SequenceTask):
         return found
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """`metrics` and the mean loss over rows.
-
-        Rows that the temperature or the threshold of the rare class was fitted on are scored in two halves, each with
-        the value fitted on the other half.
+        """`metrics` and the mean loss. Rows that the temperature or the threshold was fitted on are scored in two
+        halves, each with the value fitted on the other half.
         """
         targets, decisions = labeled(examples), self.decisions(logits, examples)
         found = self.metrics(logits, targets, self.out_of_fold_thresholds(logits, examples))
@@ -361,7 +340,6 @@ class Classification(SequenceTask):
         return self.rare.thresholds(*self.rare_rows(logits, examples))
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
-        """Tunes the threshold of the rare class on the dev examples, if enabled."""
         if self.rare is not None and self.rare.tunes:
             self.rare = self.rare.tuned(*self.rare_rows(logits, examples))
 
@@ -381,10 +359,7 @@ class Classification(SequenceTask):
         return not self.multi_label
 
     def for_class(self, label: str) -> Self:
-        """Returns the task with `label` as the positive class of the metrics; drops a threshold of another class.
-
-        Raises InputError for an unknown class.
-        """
+        """Returns the task with `label` as the positive class of the metrics. Raises InputError for an unknown one."""
         if label not in self._number:
             raise InputError(unknown_name("class", label, self.labels[:20]))
         task = copy(self)
@@ -398,7 +373,6 @@ class Classification(SequenceTask):
         return 1 if self.rare is None else self._number[self.rare.label]
 
     def confusion(self, logits: Tensor, targets: Tensor) -> list[list[int]] | None:
-        """Number of rows by gold class (first index) and predicted class: int [labels, labels]; None if multi-label."""
         if self.multi_label:
             return None
         cells = targets * self.num_labels + torch.from_numpy(self.decide(logits))  # [rows]
@@ -406,7 +380,6 @@ class Classification(SequenceTask):
         return table
 
     def class_pairs(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Gold and predicted class of a row; [] if multi-label."""
         return [] if self.multi_label else [(self.labels[int(labeled(examples)[row])], answer["label"])]
 
     def metrics(self, logits: Tensor, targets: Tensor, cuts: np.ndarray | None = None) -> dict[str, float]:
@@ -418,7 +391,8 @@ class Classification(SequenceTask):
         """
         gold, predicted, number = targets.numpy(), self.decide(logits, cuts), self._rare_number
         decisions = self._decisions(logits, targets, ())
-        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, self._unseen()))
+        unseen = None if self.temperature is None else Temperature(self.temperature.value)  # not fitted on these rows
+        errors = calibration_errors(decisions.gold, out_of_fold_probabilities(decisions, unseen))
         if self.multi_label:
             gold = gold >= THRESHOLD
             named = {} if self.rare is None else rare_metrics(gold[:, number], self._rare_shares(logits))
@@ -452,12 +426,7 @@ class Classification(SequenceTask):
         gold = (targets.numpy() >= THRESHOLD).astype(np.int64).reshape(-1)
         return Decisions(np.stack([np.zeros_like(flat), flat], axis=1), gold, np.repeat(keys, self.num_labels).tolist())
 
-    def _unseen(self) -> Temperature | None:
-        """The temperature without its fitting rows, for rows that it was not fitted on."""
-        return None if self.temperature is None else Temperature(self.temperature.value)
-
     def _memberships(self, examples: Examples) -> np.ndarray:
-        """The classes of each row: bool [rows, labels]."""
         targets = labeled(examples).numpy()
         if self.multi_label:
             return np.asarray(targets >= THRESHOLD)
@@ -480,16 +449,10 @@ class Classification(SequenceTask):
     ) -> Classification:
         """Collects the labels of the training rows, sorted (numbers by value).
 
-        If a class is rare, the main metric is macro_f1 instead of accuracy.
-
-        Args:
-            class_weight: None, or "balanced" for rows / (labels * rows of the label).
-            multi_label: default: True if a label contains `|` or is empty.
-            threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision.
-            long: see `LongTexts.of`, as for stride, pool, max_windows.
-
-        Raises:
-            InputError: there is only one class.
+        The main metric is macro_f1 instead of accuracy if a class is rare. class_weight: None, or "balanced" for
+        rows / (labels * rows of the label); multi_label: default: True if a label contains `|` or is empty;
+        threshold_for: class whose threshold is tuned on dev examples, for the best F1 or threshold_precision; long: see
+        `LongTexts.of`. Raises InputError if there is only one class.
         """
         texts = [row.label for row in train_rows if row.label is not None]
         if multi_label is None:
@@ -540,7 +503,6 @@ class Classification(SequenceTask):
         return read_table(path, columns=columns, multi_label=multi_label, like=like, skip_bad_rows=skip_bad_rows)
 
     def read_known(self, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """As `read`; a label that the model does not have is an error."""
         found = self._read_classes(path, columns, self.labels, skip_bad_rows)
         if found is not None:
             return found
@@ -556,7 +518,6 @@ class Classification(SequenceTask):
         skip_bad_rows: bool,
         reader: Reader | None = None,
     ) -> Table | None:
-        """Returns the rows of a file with its own layout of labeled texts, None for a table."""
         reader = reader or find_classes_reader(Path(path), columns)
         if reader is None or reader.read_classes is None:
             return None
@@ -564,7 +525,6 @@ class Classification(SequenceTask):
         return table
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if no row has a class of this model."""
         given = {row.label for row in rows if row.label}
         found = {part for label in given for part in (split_labels(label) if self.multi_label else [label])}
         if not found or not found.isdisjoint(self._number):
@@ -588,20 +548,16 @@ class Classification(SequenceTask):
         return [float(known in parts) for known in self.labels]
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """int64 [rows], or float32 [rows, labels] if multi-label."""
         return torch.tensor(values, dtype=torch.float32 if self.multi_label else torch.int64)
 
     def notes(self, examples: Examples, name: str, max_length: int) -> list[str]:
-        """Adds the class imbalance of the training rows, if a class is rare."""
         summary = self.imbalance(examples).summary() if name == "train" and examples.targets is not None else ""
         return [*super().notes(examples, name, max_length), *([summary] if summary else [])]
 
     def imbalance(self, examples: Examples) -> Imbalance:
-        """Class counts of labeled examples."""
         return Imbalance(self.labels, self._memberships(examples).sum(axis=0).tolist(), len(examples))
 
     def row_probabilities(self, examples: Examples) -> np.ndarray | None:
-        """Sampling probabilities under `resample`, float64 [rows]; None to draw each row once."""
         return None if self.resample is None else row_probabilities(self._memberships(examples), self.resample)
 
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -627,7 +583,6 @@ class Classification(SequenceTask):
         return (logits.argmax(dim=-1) == targets).sum()
 
     def baseline(self, data: TaskData) -> Baseline:
-        """The score of always predicting the most common label; of pr_auc, that of a random order."""
         targets = labeled(data.dev)
         if self.main_metric == "pr_auc" and self.rare is not None:
             return Baseline(self.imbalance(data.dev).shares[self._number[self.rare.label]], "random order")
@@ -642,7 +597,6 @@ class Classification(SequenceTask):
         )
 
     def on_equal_terms(self, other: Classification) -> tuple[Task, Task]:
-        """Both with the rare class of either. Raises InputError for a class that the other does not have."""
         rare = self.rare or other.rare
         return (self, other) if rare is None else (self.for_class(rare.label), other.for_class(rare.label))
 

@@ -40,17 +40,11 @@ def content_of(row: Any) -> Text:
 
 @dataclass(frozen=True)
 class Examples:
-    """Tokenized rows.
+    """Tokenized rows: input_ids, for each row int32 [tokens]; token_types, int8 [tokens], None without second texts.
 
-    Attributes:
-        input_ids: for each row int32 [tokens].
-        token_types: for each row int8 [tokens]; None if no row has a second text.
-        targets: int64 [rows] (class numbers), float32 [rows] (scores), float32 [rows, labels] (1.0 where the label
-            applies), or None for unlabeled rows.
-        rows: the rows themselves.
-        counts: truncated and unknown tokens.
-        num_skipped: number of bad rows that were skipped.
-        features: vectors of the sequences that were computed once, float32 [sequences, size]; None without.
+    targets: int64 [rows] (class numbers), float32 [rows] (scores), float32 [rows, labels] (1.0 where the label
+    applies), or None for unlabeled rows; counts: truncated and unknown tokens; num_skipped: number of bad rows that
+    were skipped; features: vectors of the sequences that were computed once, float32 [sequences, size].
     """
 
     input_ids: Sequence[np.ndarray]
@@ -71,7 +65,6 @@ class Examples:
 
     @property
     def num_truncated(self) -> int:
-        """Number of rows truncated to the maximum length."""
         return self.counts.cut_texts
 
     @property
@@ -129,7 +122,6 @@ class RowCounts(TextCounts):
     was_cut: list[bool] = field(default_factory=list)
 
     def add(self, tokens: int, cut_tokens: int = 0, unknown_tokens: int = 0, special_tokens: int = 0) -> None:
-        """Counts one text."""
         self.was_cut.append(cut_tokens > 0)
         self.total.add(tokens, cut_tokens, unknown_tokens, special_tokens)
 
@@ -192,22 +184,6 @@ def packed_batches(examples: Examples, device: torch.device, batch_tokens: int |
         yield examples.batch(chunk).to(device)
 
 
-def packed_sequences(
-    examples: Examples, chosen: Sequence[int], device: torch.device, batch_tokens: int | None = None
-) -> Iterator[tuple[list[int], Batch]]:
-    """The sequences `chosen` alone, without rows and targets, shortest first, in packs of at most `batch_tokens`.
-
-    chosen: indices into `input_ids`. Yields those of each pack, and the pack.
-    """
-    ids, types = examples.input_ids, examples.token_types
-    lengths = [len(ids[index]) for index in chosen]
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for chunk in chunks_by_tokens(order, lengths, batch_tokens or _usual_tokens(device)):
-        indices = [chosen[place] for place in chunk]
-        own_types = None if types is None else [types[index] for index in indices]
-        yield indices, Batch.from_sequences([ids[index] for index in indices], own_types).to(device)
-
-
 def _usual_tokens(device: torch.device) -> int:
     return BATCH_TOKENS_CPU if device.type == "cpu" else BATCH_TOKENS_GPU
 
@@ -250,7 +226,6 @@ def map_batches(
 #
 # Sequences do not affect each other in a pack, so a sequence gets the same result in any company.
 
-
 PACKS_PER_TRIM = 32  # packs after which free memory goes back to the operating system: about 1% of the time
 
 
@@ -276,7 +251,6 @@ class SequenceLogits(Forward):
     """Logits of a head with one output for each sequence: float32 [labels]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [labels] for each sequence."""
         return self.model.logits(batch).float().cpu().unbind()
 
 
@@ -285,7 +259,6 @@ class TokenLogits(Forward):
     """Logits of a head with one output for each token: float32 [tokens, labels]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [tokens, labels] for each sequence."""
         return self.model.logits(batch).float().cpu().split(batch.lengths)
 
 
@@ -295,15 +268,18 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
     Returns the output of `forward` for each sequence, in order.
     """
     found: list[Tensor | None] = [None] * len(examples.input_ids)
-    packs = 0
+    device, packs = forward.device, 0
     with torch.inference_mode():
         for chosen in examples.groups():
-            for indices, batch in packed_sequences(examples, chosen, forward.device, batch_tokens):
+            own = examples.subset(np.asarray(chosen))
+            order = np.argsort(own.lengths, kind="stable")
+            for chunk in chunks_by_tokens(order, own.lengths.tolist(), batch_tokens or _usual_tokens(device)):
                 packs += 1
                 if packs % PACKS_PER_TRIM == 0:
                     return_free_memory()
-                for index, output in zip(indices, forward(batch), strict=True):
-                    found[index] = output
+                batch = own.batch(chunk).to(device)
+                for place, output in zip(batch.labels["example"].tolist(), forward(batch), strict=True):
+                    found[chosen[place]] = output
     return [output for output in found if output is not None]
 
 

@@ -11,7 +11,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,13 +46,6 @@ if TYPE_CHECKING:
 NAMES = ("rouge1", "rouge2", "rougeL")  # unigrams, bigrams, longest common subsequence
 
 
-class _Words:
-    """The tokenizer that rouge-score asks: its own knows only a to z and 0 to 9."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return words_and_numbers(text.lower())
-
-
 def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[dict[str, float], dict[str, str]]:
     """Returns {"rouge1", "rouge2", "rougeL"}, mean F1 as fractions, and {"rouge": signature}.
 
@@ -62,7 +57,9 @@ def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[d
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MissingExtraError("ROUGE", "translation") from None
-    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=_Words())
+    # rouge-score's own tokenizer knows only a to z and 0 to 9.
+    words = SimpleNamespace(tokenize=lambda text: words_and_numbers(text.lower()))
+    scorer = RougeScorer(list(NAMES), use_stemmer=False, tokenizer=words)
     found = [scorer.score(reference, own) for own, reference in zip(generated, references, strict=True)]
     scores = {name: sum(one[name].fmeasure for one in found) / max(len(found), 1) for name in NAMES}
     sizes = [len(words_and_numbers(reference)) for reference in references]
@@ -70,16 +67,7 @@ def rouge_scores(generated: Sequence[str], references: Sequence[str]) -> tuple[d
         warn(f"{empty} of {plural(len(sizes), 'reference')} without a letter or digit: ROUGE counts 0 for each.")
     if single := sizes.count(1):
         warn(f"{single} of {plural(len(sizes), 'reference')} of one word: rouge2 counts 0 for each, right or wrong.")
-    return scores, {"rouge": f"rouge_score {_version()}|F1|case:lower|stemmer:no|tok:words of any script"}
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("rouge-score")
-    except PackageNotFoundError:  # not installed by a package manager
-        return "of unknown version"
+    return scores, {"rouge": f"rouge_score {version('rouge-score')}|F1|case:lower|stemmer:no|tok:words of any script"}
 
 
 # -- Base class of text generation tasks: loss and scores over the tokens of a target text --------------------------
@@ -120,7 +108,6 @@ class TargetTask(Task):
         return data.untrained()
 
     def forward(self, model: Model) -> None:
-        """None: answers are decoded token by token."""
         return None
 
     def outputs(self, model: Model, examples: Examples, batch_tokens: int | None) -> Tensor:
@@ -142,7 +129,6 @@ class TargetTask(Task):
         ]
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """Mean loss over the tokens of each target: float32 [rows]."""
         return logits[:, 0] / logits[:, 2]
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
@@ -213,14 +199,12 @@ class Generation(TargetTask):
 
     @classmethod
     def read(cls, path: Path | str, *, columns: ColumnNames = None, skip_bad_rows: bool = False) -> Table:
-        """Reads sources with their targets; see `text.readers.pairs.read_pairs`."""
         return read_pairs(path, columns=columns, skip_bad_rows=skip_bad_rows)
 
     @classmethod
     def from_rows(
         cls, train_rows: Rows, dev_rows: Rows = (), *, train_file: str | None = None, delimiter: str | None = None
     ) -> Generation:
-        """Builds the task. Raises InputError if there are no rows or the delimiter is empty."""
         require_rows(train_rows, train_file, "sources with targets")
         return cls(delimiter)
 
@@ -232,9 +216,8 @@ class Generation(TargetTask):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TargetExamples:
-        """Tokenizes rows to at most `max_length` tokens: the target gets up to half, the source is truncated first.
-
-        Without targets, it leaves tokens for the generated text.
+        """Tokenizes rows to at most `max_length` tokens: the target gets up to half (without one it is left free), the
+        source is truncated first.
         """
         sources = tokenizer.encode_plain([row.text for row in rows])
         if targets is None:
@@ -254,7 +237,6 @@ class Generation(TargetTask):
         return TargetExamples(sequences, targets=torch.tensor(starts), rows=rows, counts=counts, longest=longest)
 
     def for_training(self, examples: Examples) -> Examples:
-        """Sets `max_new_tokens` to the longest target; returns the examples unchanged."""
         if isinstance(examples, TargetExamples):
             self.max_new_tokens = examples.longest
         return examples
@@ -266,20 +248,15 @@ class Generation(TargetTask):
 
         cut_target: truncated tokens of the target, so that a row with a truncated side is counted once.
         """
-        opening, delimiter = tokenizer.opening_ids, self._delimiter(tokenizer)
+        opening = tokenizer.opening_ids
+        delimiter = self._end(tokenizer) if self.delimiter is None else tokenizer.token_to_id(self.delimiter)
+        if delimiter is None:
+            raise InputError(f"The tokenizer has no token '{self.delimiter}': use the model that was trained with it.")
         kept = source if room is None else source[: max(room - len(opening) - 1, 0)]
         unknown = 0 if tokenizer.unk_id is None else kept.count(tokenizer.unk_id)
         cut = len(source) - len(kept) + cut_target
         counts.add(len(opening) + len(kept) + 1, cut, unknown, len(opening) + 1)
         return [*opening, *kept, delimiter]
-
-    def _delimiter(self, tokenizer: Tokenizer) -> int:
-        if self.delimiter is None:
-            return self._end(tokenizer)
-        found = tokenizer.token_to_id(self.delimiter)
-        if found is None:
-            raise InputError(f"The tokenizer has no token '{self.delimiter}': use the model that was trained with it.")
-        return found
 
     @staticmethod
     def _end(tokenizer: Tokenizer) -> int:
@@ -290,7 +267,6 @@ class Generation(TargetTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def target_states(self, model: Model, batch: Batch) -> Tensor:
-        """Hidden states that predict each target token: float [target tokens, hidden]."""
         return model.encode(batch).hidden[batch.labels["clm_positions"]]
 
     # -- answers ---------------------------------------------------------------------------------------------

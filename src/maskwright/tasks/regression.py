@@ -69,7 +69,6 @@ class Regression(SequenceTask):
         encoder: str | None = None,
         **long: Any,
     ) -> Regression:
-        """Builds the task. Raises InputError for rows that cannot be learned from. long: see `LongTexts.of`."""
         require_rows(train_rows, train_file, "texts with numbers")
         task = cls(LongTexts.of(**long), score_range)
         if encoder != "cross":
@@ -109,11 +108,9 @@ class Regression(SequenceTask):
 
     @property
     def encoder(self) -> str | None:
-        """The setting that rows are read with."""
         return None if self.scale is None else "cross"
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if no row has a number."""
         found = {row.label for row in rows if row.label is not None}
         if not found or any(number_error(label) is None for label in found):
             return None
@@ -139,11 +136,9 @@ class Regression(SequenceTask):
         return float(label)
 
     def as_targets(self, values: Sequence[Any]) -> Tensor:
-        """float32 [rows]."""
         return torch.tensor(values, dtype=torch.float32)
 
     def loss_of(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean squared error, or binary cross-entropy. logits: float32 [rows, 1]; targets: float32 [rows]."""
         if self.scale is None:
             return F.mse_loss(logits.squeeze(-1), targets)
         return F.binary_cross_entropy_with_logits(logits.squeeze(-1), self._scaled(targets))
@@ -165,7 +160,6 @@ class Regression(SequenceTask):
                 model.head.classifier.bias.fill_(mean.item())
 
     def decode(self, logits: Tensor) -> list[dict[str, Any]]:
-        """{"score": number} for each row."""
         return [{"score": value} for value in self._numbers(logits).tolist()]
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
@@ -184,7 +178,6 @@ class Regression(SequenceTask):
 
 
 def _read_pairs(path: Path | str, columns: ColumnNames, span: tuple[float, float] | None, skip_bad_rows: bool) -> Table:
-    """Pairs with a score, or with the label 1 or 0. Raises InputError for single texts."""
     table = read_similar(path, columns=columns, span=span, skip_bad_rows=skip_bad_rows)
     kind = kind_of(table.rows)
     if kind == "texts":

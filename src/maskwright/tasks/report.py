@@ -81,7 +81,6 @@ class TaskReport(Generic[AnyTask]):
         }
 
     def windows(self, examples: Examples) -> LongExamples | None:
-        """The windows of long texts; None if the examples are truncated."""
         long = getattr(self.task, "long", None)
         is_split = long is not None and not long.both_orders
         return examples if is_split and isinstance(examples, LongExamples) else None
@@ -92,7 +91,6 @@ class TaskReport(Generic[AnyTask]):
         return [counts_chart(counts, "Classes in the training rows")]
 
     def lengths(self) -> np.ndarray:
-        """Lengths of the training sequences in tokens: int64 [sequences]."""
         return self.data.train.lengths
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
@@ -104,7 +102,6 @@ class TaskReport(Generic[AnyTask]):
     def worst(
         self, evaluation: Evaluation, predicted: Written, gold: Written | None = None, **options: Any
     ) -> WorstErrors:
-        """The wrong dev predictions with the largest loss. predicted, gold: what is shown of a prediction."""
         found = worst_errors(self.task, self.data.dev, evaluation.logits, WORST)
         return wrong_predictions(found, predicted, gold, **options)
 
@@ -189,10 +186,24 @@ class ClassificationReport(TaskReport[Classification]):
         return threshold_facts(f"threshold of '{rare.label}'", rare.threshold.value) | super().facts()
 
     def labels(self) -> list[Block]:
-        return [*super().labels(), *imbalance_table(self.task, self.data.train)]
+        """Adds the fraction and effective number of each training class, rarest first, if a class is rare."""
+        found = self.task.imbalance(self.data.train)
+        if not found.rare:
+            return super().labels()
+        order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
+        rows = [
+            (found.labels[i], found.counts[i], percent(found.shares[i]), f"{found.effective_numbers[i]:,.0f}")
+            for i in order
+        ]
+        note = (
+            f"Rare: {', '.join(found.rare[:MOST_NAMED])}. The majority-class baseline is correct for "
+            f"{percent(found.constant_accuracy)} of the rows, so accuracy is not informative. Effective number of "
+            "samples: Cui et al. 2019, with beta 0.999."
+        )
+        head = ["class", "rows", "share", "effective number"]
+        return [*super().labels(), Table(head, rows, title="Rare classes", note=note)]
 
     def mistakes(self, evaluation: Evaluation) -> list[Block]:
-        """The confusion matrix and the wrong predictions with the highest confidence; none if multi-label."""
         task, names = self.task, self.task.labels
         if task.multi_label:
             return []
@@ -206,24 +217,6 @@ class ClassificationReport(TaskReport[Classification]):
         counts = torch.zeros(task.num_labels, task.num_labels, dtype=torch.int64)
         counts.index_put_((targets, guess), torch.ones_like(targets), accumulate=True)
         return [Confusion(names, counts.tolist()), WorstErrors(errors)]
-
-
-def imbalance_table(task: Classification, train: Examples) -> list[Block]:
-    """Fraction and effective number of each training class, rarest first; empty if no class is rare."""
-    found = task.imbalance(train)
-    if not found.rare:
-        return []
-    order = sorted(range(len(found.labels)), key=lambda place: (found.counts[place], found.labels[place]))
-    rows = [
-        (found.labels[i], found.counts[i], percent(found.shares[i]), f"{found.effective_numbers[i]:,.0f}")
-        for i in order
-    ]
-    note = (
-        f"Rare: {', '.join(found.rare[:MOST_NAMED])}. The majority-class baseline is correct for "
-        f"{percent(found.constant_accuracy)} of the rows, so accuracy is not informative. Effective number of samples: "
-        "Cui et al. 2019, with beta 0.999."
-    )
-    return [Table(["class", "rows", "share", "effective number"], rows, title="Rare classes", note=note)]
 
 
 class RegressionReport(TaskReport[Regression]):
@@ -414,7 +407,6 @@ def _confusion(task: Tagging, gold: list[list[str]], found: list[list[str]]) -> 
 
 
 def _differences(words: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> tuple[str, str]:
-    """The words with wrong tags, with the gold tags and with the predicted ones."""
     triples = zip(words, gold, found, strict=True)
     differ = [(word, tags) for word, *tags in triples if tags[0] not in (MISSING, tags[1])]
     first, second = (", ".join(f"{word}/{tags[side]}" for word, tags in differ) for side in (0, 1))

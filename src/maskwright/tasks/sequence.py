@@ -56,11 +56,8 @@ def class_named(labels: Sequence[str], name: str) -> int | None:
 
 
 def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | None:
-    """Returns the index of the class of relevant pairs, None if neither the model nor the names say which it is.
-
-    Args:
-        labels: In the order of the outputs.
-        declared: The class that the model folder names, one of the labels.
+    """Returns the index of the class of relevant pairs, None if neither the model folder (`declared`) nor the names say
+    which.
 
     The only class is it; of two, the one with a name of TOGETHER, where a 1 needs a 0 or a -1 beside it; of more, the
     entailment.
@@ -74,9 +71,6 @@ def relevant_class(labels: Sequence[str], declared: str | None = None) -> int | 
     if len(found) != 1 or (names[found[0]] == "1" and names[1 - found[0]] not in ("0", "-1")):
         return None
     return found[0]
-
-
-# -- Base class of sequence-level tasks: one prediction for each text or pair of texts ------------------------------
 
 
 class SequenceTask(Task):
@@ -104,8 +98,7 @@ class SequenceTask(Task):
 
     def top_window(self, window_logits: Tensor, answer: Mapping[str, Any]) -> dict[str, tuple[int, float]]:
         """Top-scoring window and its score for each predicted label of a row; {"": ...} for a single prediction.
-
-        window_logits: float32 [windows, labels], logits of the windows of the row. Default: that of the first label.
+        window_logits: float32 [windows, labels]. Default: that of the first label.
         """
         window = int(window_logits[:, 0].argmax())
         return {"": (window, float(window_logits[window, 0]))}
@@ -120,7 +113,6 @@ class SequenceTask(Task):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Examples:
-        """Rows as sequences of at most `max_length` tokens, or as windows; see `tokenize_rows` and `window_rows`."""
         gold = None if targets is None else self.as_targets(targets)
         if self.long is None:
             return tokenize_rows(rows, tokenizer, max_length, gold, counts)
@@ -152,7 +144,6 @@ class SequenceTask(Task):
         return self.loss_of(self.pooled(model.logits(batch), batch), batch.labels["sequence"])
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct rows of a batch with the label "sequence"."""
         logits, targets = self.pooled(model.logits(batch), batch), batch.labels["sequence"]
         counts = self.counts(batch)
         total = self.loss_of(logits, targets) * counts[self.name]
@@ -160,16 +151,14 @@ class SequenceTask(Task):
         return LossSums({self.name: total}, counts, {} if correct is None else {self.name: correct})
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
-        """float32 [rows, labels]. outputs: float32 [labels] for each sequence."""
         logits = stacked(outputs)
         if self.long is None or not isinstance(examples, LongExamples):
             return logits
         return self.long.pooled(logits, examples.num_windows.tolist())
 
     def finish(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; for a row with several windows it includes the top-scoring one.
-
-        "loudest" is `LongExamples.place` of it, or, with multiple labels, one of these for each predicted label.
+        """Decodes one prediction per row; for a row with several windows "loudest" is `LongExamples.place` of the top
+        one, or, with multiple labels, one for each predicted label.
         """
         answers = super().finish(outputs, model, examples)
         if self.long is None or self.long.both_orders or not isinstance(examples, LongExamples):
@@ -182,11 +171,9 @@ class SequenceTask(Task):
         return answers
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """Decodes one prediction per row; see `decode`."""
         return self.decode(logits)
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """float32 [rows]."""
         targets = labeled(examples)
         return torch.stack([self.loss_of(logits[row : row + 1], targets[row : row + 1]) for row in range(len(logits))])
 

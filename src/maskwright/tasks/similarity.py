@@ -56,7 +56,6 @@ class PooledVectors(Forward):
     """Pooled last hidden states: float32 [size]."""
 
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        """float32 [size] for each sequence."""
         return pooled(self.model, batch).cpu().unbind()
 
 
@@ -123,7 +122,6 @@ def used_columns(outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
 
 # -- Whether the second text of a pair is found among all second texts -----------------------------------------------
 
-
 BLOCK_ROWS = 1024
 
 
@@ -149,7 +147,6 @@ def retrieval_accuracy(logits: Tensor, is_positive: Tensor, groups: Tensor) -> f
 # -- Rows for sentence-embedding training as packed batches: scored pairs, positive pairs, or single texts -----------
 #
 # Each text of a pair is encoded separately, as one sequence or as several windows.
-
 
 Span = tuple[float, float] | None
 MOST = 1e30  # a larger score is an error
@@ -221,7 +218,6 @@ class PairExamples(GroupedExamples):
 
     @property
     def has_pairs(self) -> bool:
-        """Whether rows are pairs; otherwise single texts."""
         return self.num_texts == 2
 
     @cached_property
@@ -249,14 +245,12 @@ class PairExamples(GroupedExamples):
         return batch.with_labels(twins=self.duplicate_groups[rows], questions=self.questions[rows])
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Splits batches of scored rows into micro-batches; rows with in-batch negatives stay together."""
         if not self.is_scored or not self.has_windows:
             return super().portions(indices)
         return portions_by_tokens(indices, self.lengths)
 
     @property
     def has_windows(self) -> bool:
-        """Whether any text has more than one window."""
         return len(self.input_ids) > len(self.texts)
 
 
@@ -301,21 +295,16 @@ DIGITS = 6  # cosine similarities are rounded to this many digits before ranking
 class Similarity(Task):
     """Cosine similarity of pairs compared with gold scores. Its logits are unit embeddings: float32 [rows, 2, size].
 
-    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained
-    on scores have length 1. Their size is the number of terms in use.
+    Sparse embeddings (SPLADE, Formal et al. 2021) are compared by their dot product, and only those that are trained on
+    scores have length 1. Their size is the number of terms in use. Pooling is that of the model (`model.sentence`),
+    mean by default; it also pools the windows of a text.
 
-    Pooling is that of the model (`model.sentence`), mean by default; it also pools the windows of a text.
-
-    Args:
-        trained_on: kind of the training rows: "scores", "pairs" or "texts".
-        main_metric: "spearman" or "accuracy".
-        scale: scores mapped to cosine 0 and 1: the lowest and highest of training (default: of the scored rows).
-        long: window settings for long texts; None to truncate them.
-        score_range: smallest and largest valid score, which then is the scale (default: any).
-        matryoshka: sizes of beginnings of an embedding that are trained, and scored, as embeddings too (Kusupati et al.
-            2022, equation 1); the loss is the mean of theirs and that of the whole.
-        sparsity: of sparse embeddings, the weights of the FLOPS regularizer for first and second texts, which grow in
-            the first epoch with the square of the steps; None for dense ones.
+    trained_on: kind of the training rows (KINDS); main_metric: "spearman" or "accuracy"; scale: scores mapped to cosine
+    0 and 1: the lowest and highest of training (default: of the scored rows); score_range: smallest and largest valid
+    score, which then is the scale; matryoshka: sizes of beginnings of an embedding that are trained, and scored, as
+    embeddings too (Kusupati et al. 2022, equation 1), with the mean of all losses; sparsity: weights of the FLOPS
+    regularizer for first and second texts, which grow in the first epoch with the square of the steps; None for dense
+    ones.
     """
 
     name: ClassVar[str] = "similarity"
@@ -356,11 +345,9 @@ class Similarity(Task):
         skip_bad_rows: bool = False,
         score_range: Sequence[float] | None = None,
     ) -> Table:
-        """Reads scored pairs, positive pairs, or texts; see `read_similar`."""
         return read_similar(path, columns=columns, span=as_range(score_range), skip_bad_rows=skip_bad_rows)
 
     def why_unscored(self, rows: Sequence[Row]) -> Unscored | None:
-        """Returns a reason if rows are not pairs, or have labels that are not scores."""
         labels = {row.label for row in rows if row.label is not None}
         if any(row.text_pair is None for row in rows):
             single = "contains single texts"
@@ -384,10 +371,6 @@ class Similarity(Task):
         sparsity: tuple[float, float] | None = None,
         **long: Any,
     ) -> Similarity:
-        """Builds the task from training data. Raises InputError for rows that cannot be learned from or scored.
-
-        long, stride, pool, max_windows: see `LongTexts.of`.
-        """
         kind = kind_of(train_rows)
         task = cls(kind, long=LongTexts.of(**long), score_range=score_range, matryoshka=tuple(matryoshka))
         if encoder == "sparse":
@@ -421,14 +404,12 @@ class Similarity(Task):
     def read_labels(
         self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Any], Any]:
-        """Returns the rows with a valid score or label, and their targets; see `target_of`."""
         kind = kind_of(rows)
         return super().read_labels(rows, file, skip_bad_rows, lambda row: target_of(row, kind, self.score_range))
 
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes each text of a pair separately; see `tokenize_pairs`."""
         is_scored = targets is not None and kind_of(rows) == "scores"
         return tokenize_pairs(
             rows, tokenizer, max_length, targets=targets, is_scored=is_scored, counts=counts, long=self.long
@@ -437,7 +418,6 @@ class Similarity(Task):
     def unlabeled(
         self, rows: Sequence[Row], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> PairExamples:
-        """Tokenizes pairs without scores. Raises InputError for single texts."""
         if any(row.text_pair is None for row in rows):
             raise InputError(
                 "This model compares two texts: pass pairs (--pair, or a column text_pair); to embed a single text use "
@@ -451,7 +431,6 @@ class Similarity(Task):
         return truncation_notes(examples.num_truncated, examples.counts.texts, f"{name} text", max_length)
 
     def bind(self, model: Model) -> None:
-        """Raises ConfigError for a size of `matryoshka` that is not below that of the model's embeddings."""
         whole = model.config.hidden_size * len(pooling_of(model).split("+"))
         whole = whole if model.projection is None else model.projection.size
         if self.matryoshka and max(self.matryoshka) >= whole:
@@ -466,7 +445,6 @@ class Similarity(Task):
     # -- training --------------------------------------------------------------------------------------------
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Number of pairs in a batch that the loss is averaged over."""
         golds = batch.labels["sequence"]
         return {self.name: len(golds) if self.trained_on == "scores" else int((golds > 0).sum())}
 
@@ -482,7 +460,9 @@ class Similarity(Task):
                 losses.append(F.mse_loss((first * second).sum(-1), self._scaled(gold)) * len(gold))
                 continue
             found = in_batch_logits(first, second, batch.labels["twins"], self._temperature)
-            found = found.masked_fill(_other_answers(batch.labels["questions"], gold > 0), float("-inf"))
+            questions = batch.labels["questions"]  # a first text may have further answers, in other rows
+            others = ((questions[:, None] == questions) & (gold > 0)).fill_diagonal_(False)
+            found = found.masked_fill(others, float("-inf"))
             losses.append(in_batch_loss(found, gold > 0))
             logits = found if logits is None else logits
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
@@ -508,13 +488,16 @@ class Similarity(Task):
             yield F.normalize(vectors[..., :size], dim=-1)
 
     def vectors(self, model: Model, batch: Batch) -> Tensor:
-        """Embeddings of the two texts of each row, unless they are sparse of length 1: float32 [rows, 2, size].
-
-        A single text is paired with itself; in training it is encoded twice with different dropout (SimCSE).
+        """Embeddings of the two texts of each row: float32 [rows, 2, size]. A single text is paired with itself; in
+        training it is encoded twice with different dropout (SimCSE).
         """
-        encode, places = unit if self.sparsity is None else _sparse, batch.labels["places"]
-        one = encode(model, batch)
-        other = encode(model, batch) if model.training and places.shape[1] == 1 else one
+
+        def encode() -> Tensor:
+            """Embeddings of all texts: float32 [texts, size or vocab]."""
+            return unit(model, batch) if self.sparsity is None else torch.cat([*SparseStates.of(model).weights(batch)])
+
+        places, one = batch.labels["places"], encode()
+        other = encode() if model.training and places.shape[1] == 1 else one
         return torch.stack([one[places[:, 0]], other[places[:, -1]]], dim=1)
 
     def baseline(self, data: TaskData) -> Baseline:
@@ -523,11 +506,9 @@ class Similarity(Task):
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Pooled vector of each sequence: float32 [size]; or its sparse embedding."""
         return PooledVectors(model) if self.sparsity is None else SparseStates.of(model)
 
     def gather(self, outputs: Sequence[Any], model: Model, examples: Examples) -> Tensor:
-        """float32 [rows, 2, size]: unit embeddings, of windows combined, of the texts of each row."""
         assert isinstance(examples, PairExamples)
         if self.sparsity is not None:
             sparse = self._compared(used_columns(outputs)).view(examples.num_texts, len(examples), -1)
@@ -551,13 +532,12 @@ class Similarity(Task):
         return products.clamp(-1, 1) if self.sparsity is None else products
 
     def answers(self, logits: Tensor, examples: Examples) -> list[dict[str, Any]]:
-        """{"score": cosine} for each pair."""
         return [{"score": value} for value in self.cosines(logits).tolist()] if len(examples) else []
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Squared difference between the cosine of each row and its score scaled to [0, 1]: float32 [rows]."""
         gold = labeled(examples)
-        return (self.cosines(logits) - (self._scaled(gold) if _is_scored(examples) else gold)).square()
+        return (self.cosines(logits) - (self._scaled(gold) if _pairs(examples).is_scored else gold)).square()
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
         """Computes pearson and spearman between cosine similarities and scores; for positive pairs the retrieval
@@ -579,8 +559,8 @@ class Similarity(Task):
         if len(gold.unique()) > 1:
             order = cosines.round(DIGITS)  # equal pairs share a rank despite rounding errors
             found = {"spearman": scores.spearman(gold, order), "pearson": scores.pearson(gold, cosines)}
-        if not _is_scored(examples):
-            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _duplicate_groups(examples))
+        if not _pairs(examples).is_scored:
+            found["accuracy"] = retrieval_accuracy(logits, gold > 0, _pairs(examples).duplicate_groups)
         return found or {"spearman": 0.0, "pearson": 0.0}  # all rows have the same score
 
     def rate(self, logits: Tensor, examples: Examples) -> ScoredPredictions:
@@ -592,41 +572,25 @@ class Similarity(Task):
         )
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
-        """Always False: a cosine similarity is not right or wrong."""
         return False
 
     def _dev_loss(self, logits: Tensor, examples: Examples) -> float:
         """Mean squared error for scored rows; for pairs the in-batch loss over blocks of `DEV_ROWS` rows."""
         gold, total = labeled(examples), 0.0
-        if _is_scored(examples):
+        if _pairs(examples).is_scored:
             return float(self.losses(logits, examples).mean())
         for start in range(0, len(gold), DEV_ROWS):
             block, own = logits[start : start + DEV_ROWS], gold[start : start + DEV_ROWS]
-            groups = _duplicate_groups(examples)[start : start + DEV_ROWS]
+            groups = _pairs(examples).duplicate_groups[start : start + DEV_ROWS]
             found = in_batch_logits(block[:, 0], block[:, 1], groups, self._temperature)
             total += float(in_batch_loss(found, own > 0))
         return total / max(int((gold > 0).sum()), 1)
 
     def _scaled(self, gold: Tensor) -> Tensor:
-        """Scores scaled to [0, 1] by `scale`: float [rows]."""
         low, high = self.scale or (float(gold.min()), float(gold.max()))
         return (gold - low) / max(high - low, 1e-12)
 
 
-def _duplicate_groups(examples: Examples) -> Tensor:
+def _pairs(examples: Examples) -> PairExamples:
     assert isinstance(examples, PairExamples)
-    return examples.duplicate_groups
-
-
-def _is_scored(examples: Examples) -> bool:
-    return isinstance(examples, PairExamples) and examples.is_scored
-
-
-def _sparse(model: Model, batch: Batch) -> Tensor:
-    """Sparse embeddings of all texts of a batch: float32 [texts, vocab]."""
-    return torch.cat(list(SparseStates.of(model).weights(batch)))
-
-
-def _other_answers(questions: Tensor, is_positive: Tensor) -> Tensor:
-    """Which second texts belong to the first text of a row though they are in another row: bool [rows, rows]."""
-    return ((questions[:, None] == questions) & is_positive).fill_diagonal_(False)
+    return examples

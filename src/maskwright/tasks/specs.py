@@ -26,14 +26,10 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class ModelKind:
-    """A kind of model: what it is and what it can do, by its head.
+    """A kind of model by its head: what messages call it, with its article, and the commands that support it.
 
-    Attributes:
-        head: name of the head in the registry, None without one.
-        description: what messages call it, with its article.
-        commands: commands that support it, for messages.
-        abilities: what it can do, as in "classify", "tag" or "generate"; routes, pages and functions ask for these.
-        title: name in model lists, "" for the head.
+    abilities: what it can do, as in "classify", "tag" or "generate"; routes, pages and functions ask for these; title:
+    name in model lists, "" for the head.
     """
 
     head: str | None
@@ -44,7 +40,6 @@ class ModelKind:
 
     @property
     def name(self) -> str | None:
-        """Its name, which differs from that of every other kind."""
         return self.title or self.head
 
     def can(self, *abilities: str) -> bool:

@@ -61,7 +61,8 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
         from sacrebleu.metrics import BLEU, CHRF
     except ImportError:
         raise MissingExtraError("BLEU and chrF", "translation") from None
-    tokenizer = _tokenizer(references)
+    whole = " ".join(references)
+    tokenizer = "13a" if not has_no_spaces(whole) else "char" if _NOT_CHINESE.search(whole) else "zh"
     bleu = BLEU(tokenize=tokenizer)
     longest = max((len(bleu.tokenizer(one).split()) for one in references), default=bleu.max_ngram_order)
     if 0 < longest < bleu.max_ngram_order:
@@ -79,16 +80,6 @@ def corpus_scores(translations: Sequence[str], references: Sequence[str]) -> tup
     return scores, signatures
 
 
-def _tokenizer(references: Sequence[str]) -> str:
-    """The name of sacrebleu's tokenizer for the script of these texts."""
-    whole = " ".join(references)
-    if not has_no_spaces(whole):
-        return "13a"
-    return "char" if _NOT_CHINESE.search(whole) else "zh"
-
-
-# -- Translation with an encoder-decoder (Vaswani et al. 2017) ------------------------------------------------------
-
 # -- Tokenized sources and targets, packed for teacher forcing -------------------------------------------------------
 
 
@@ -105,21 +96,17 @@ class TranslationExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens of each row, source and target: int64 [rows]."""
         if self.targets is None:
             return self.source_lengths
         return self.source_lengths + self.targets.numpy()
 
     @cached_property
     def source_lengths(self) -> np.ndarray:
-        """Tokens of each source: int64 [rows]."""
         return np.fromiter((len(ids) for ids in self.input_ids), dtype=np.int64, count=len(self))
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs the sources of rows, shortest first, and their targets in the same order as `target`.
-
-        Batch labels: "example", see Examples; "words", the next token after each target token, int64 [target tokens];
-        "owner", its row, int64 [target tokens].
+        """Packs the sources of rows, shortest first, and their targets in the same order as `target`. Labels:
+        "example"; "words", the next token after each target token, and "owner", its row, int64 [target tokens].
         """
         chosen = np.asarray(indices, dtype=np.int64)
         if self.targets is None:
@@ -223,7 +210,6 @@ class Translation(TargetTask):
         columns: ColumnNames = None,
         skip_bad_rows: bool = False,
     ) -> Table:
-        """Reads sources with translations: two line-aligned files, or a table with columns source and target."""
         if isinstance(path, tuple):
             return read_parallel(*path, skip_bad_rows=skip_bad_rows)
         if file_format(path, default="txt") == "txt":
@@ -242,14 +228,15 @@ class Translation(TargetTask):
         train_file: str | None = None,
         label_smoothing: float | None = None,
     ) -> Translation:
-        """Builds the task. Raises InputError if there are no rows, or only some sources have a language tag."""
         require_rows(train_rows, train_file, "sources with targets")
         languages = languages_of(train_rows)
         return cls(0.1 if label_smoothing is None else label_smoothing, languages)
 
     def extend_vocabulary(self, model: Model) -> Model:
         tokenizer = model.tokenizer
-        missing = [] if tokenizer is None else [tag(one) for one in self.languages if not _knows(tokenizer, tag(one))]
+        missing = (
+            [] if tokenizer is None else [tag(one) for one in self.languages if tokenizer.token_to_id(tag(one)) is None]
+        )
         if tokenizer is None or not missing:
             return model
         grown = with_tokenizer(model, tokenizer.with_tokens(missing))
@@ -258,7 +245,6 @@ class Translation(TargetTask):
         return grown
 
     def bind(self, model: Model) -> None:
-        """Copies the start token, the target tokenizer and the languages with tags from the model."""
         if isinstance(model, EncoderDecoder):
             self.start_id = model.config.decoder_start_token_id
             self.target_tokenizer = model.target_tokenizer
@@ -272,10 +258,7 @@ class Translation(TargetTask):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> TranslationExamples:
-        """Tokenizes sources, or pairs, to at most `max_length` tokens per side; `is_too_long` marks truncated pairs.
-
-        Raises InputError for an unknown target language.
-        """
+        """Tokenizes to at most `max_length` tokens per side. Raises InputError for an unknown target language."""
         check_languages(rows, self.languages, self.codes)
         texts = [row.text for row in rows]
         if targets is None:
@@ -297,7 +280,6 @@ class Translation(TargetTask):
         )
 
     def for_training(self, examples: Examples) -> Examples:
-        """Removes pairs with a truncated side."""
         if not isinstance(examples, TranslationExamples) or not bool(examples.is_too_long.any()):
             return examples
         num_cut = int(examples.is_too_long.sum())
@@ -319,7 +301,6 @@ class Translation(TargetTask):
     # -- training --------------------------------------------------------------------------------------------
 
     def target_states(self, model: Model, batch: Batch) -> Tensor:
-        """Decoder states that predict each target token: float [target tokens, hidden]."""
         if not isinstance(model, EncoderDecoder) or batch.target is None:
             raise InputError("Training a translation model needs an encoder-decoder and pairs of texts.")
         return model.decode(batch.target, model.encode(batch).hidden, batch).hidden
@@ -362,10 +343,8 @@ class Translation(TargetTask):
         max_new_tokens: int | None = None,
         trees_of: Sequence[str] | None = None,
     ) -> list[list[GeneratedText]]:
-        """Generates token ids for sources from `source_ids`: hypotheses, best first.
-
-        trees_of: source texts, to constrain decoding to bracket strings over their words; see `predict`. Raises
-        InputError unless the model is an encoder-decoder with a tokenizer.
+        """Generates token ids for sources from `source_ids`: hypotheses, best first. trees_of: source texts whose trees
+        decoding is constrained to; see `predict`. Raises InputError unless the model is an encoder-decoder.
         """
         if not isinstance(model, EncoderDecoder) or model.tokenizer is None:
             raise InputError("Only an encoder-decoder with a tokenizer translates.")
@@ -402,10 +381,6 @@ class Translation(TargetTask):
             warn(str(error))
             return evaluation
         return Evaluation(evaluation.metrics | scores, evaluation.logits, evaluation.loss, signatures)
-
-
-def _knows(tokenizer: Tokenizer, token: str) -> bool:
-    return tokenizer.token_to_id(token) is not None
 
 
 # -- Word alignments from cross-attention weights (Bahdanau et al. 2015, figure 3) ----------------------------------
@@ -479,7 +454,7 @@ def shown_attention(model: Model) -> str:
     layers = model.config.num_decoder_layers
     if model.config.recurrent is not None:
         return "The weights are those of the decoder's attention to the source."
-    return f"The weights are the mean over the heads of the decoder's layer {_last_but_one(layers) + 1} of {layers}."
+    return f"The weights are the mean over the heads of the decoder's layer {max(layers - 1, 1)} of {layers}."
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: np.ndarray) -> list[Group]:
@@ -514,10 +489,5 @@ def _weights(model: EncoderDecoder, source: np.ndarray, target: np.ndarray) -> n
     decoded = model.decode(decoder_batch, hidden, encoder_batch, attentions=True)
     assert decoded.cross_attentions is not None
     layers = [layer[0].double().cpu().numpy() for layer in decoded.cross_attentions]  # each [heads, target, source]
-    chosen: np.ndarray = layers[_last_but_one(len(layers))].mean(axis=0)
+    chosen: np.ndarray = layers[max(len(layers) - 2, 0)].mean(axis=0)  # the second-to-last, or the only one
     return chosen
-
-
-def _last_but_one(num_layers: int) -> int:
-    """Index of the second-to-last layer, or of the only one."""
-    return max(num_layers - 2, 0)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.config import check, from_dict
-from ..core.errors import ConfigError, InputError, ModelFolderError
+from ..core.config import check, check_at_least, check_not_negative, fit_types, from_dict
+from ..core.errors import ConfigError, InputError
 from ..core.registry import unknown_name
 from ..core.util import plural
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 
 # -- Settings for texts longer than the maximum sequence length: truncation, or overlapping windows with pooled logits
 #
-# Each window has the special tokens; the logits of a text are the mean or maximum over its windows. A text with one
-# window has exactly the logits of that window.
-
+# The logits of a text with one window are exactly those of that window.
 
 WAYS = ("cut", "windows")
-POOLS = ("mean", "max")
 MAX_WINDOWS = 32  # per row in training; predictions have no limit
 
 
@@ -44,37 +41,28 @@ MAX_WINDOWS = 32  # per row in training; predictions have no limit
 class LongTexts:
     """Window settings for long texts. Raises ConfigError for a value out of range.
 
-    Attributes:
-        stride: overlap of neighboring windows in tokens, at most half of the text of a window (default: a third of
-            max_length, at most 128).
-        pool: "mean" or "max" of the logits of the windows.
-        max_windows: maximum number of windows per row in training, evenly spaced.
-        both_orders: encode each pair twice instead, truncated, as (A, B) and (B, A), and pool the logits (Radford et
-            al. 2018, figure 1, similarity).
+    stride: overlap of neighboring windows in tokens, at most half of the text of a window (default: a third of
+    max_length, at most 128); pool: of the logits of the windows; max_windows: per row in training, evenly spaced;
+    both_orders: encode each pair twice instead, truncated, as (A, B) and (B, A), and pool the logits (Radford et al.
+    2018, figure 1, similarity).
     """
 
     stride: int | None = None
-    pool: str = "mean"
+    pool: Literal["mean", "max"] = "mean"
     max_windows: int = MAX_WINDOWS
     both_orders: bool = False
 
     def __post_init__(self) -> None:
-        check(
-            self.stride is None or (_is_count(self.stride) and self.stride >= 0),
-            f"Setting 'stride' is {self.stride!r}; it must be a whole number, 0 or more.",
-        )
-        check(self.pool in POOLS, unknown_name("pool", str(self.pool), POOLS))
-        check(
-            _is_count(self.max_windows) and self.max_windows >= 1,
-            f"Setting 'max_windows' is {self.max_windows!r}; it must be at least 1.",
-        )
+        fit_types(self)
+        check_not_negative(self, "stride")
+        check_at_least(self, 1, "max_windows")
 
     @classmethod
     def of(
         cls,
         long: str = "cut",
         stride: int | None = None,
-        pool: str = "mean",
+        pool: Any = "mean",
         max_windows: int = MAX_WINDOWS,
         both_orders: bool = False,
     ) -> LongTexts | None:
@@ -96,10 +84,8 @@ class LongTexts:
     def for_embeddings(
         cls, facts: Mapping[str, Any], long: str | None = None, stride: int | None = None, pooling: str | None = None
     ) -> LongTexts | None:
-        """Settings for embeddings: the given ones, otherwise those that a sentence encoder was trained with.
-
-        facts: its maskwright.json; long: one of WAYS, or None; for token embeddings (pooling "none") texts are
-        truncated. Raises ConfigError.
+        """Settings for embeddings: the given ones, otherwise those of the sentence encoder (facts: its
+        maskwright.json). Texts are truncated for token embeddings (pooling "none"). Raises ConfigError.
         """
         is_own = long is None and pooling != "none" and facts.get("task") == "similarity"
         if is_own and facts.get("long") is not None:
@@ -113,31 +99,19 @@ class LongTexts:
         return min(wanted, size // 2)
 
     def pooled(self, logits: Tensor, counts: Sequence[int]) -> Tensor:
-        """Pools logits over the windows of each text: float [rows, labels].
-
-        logits: float [windows, labels], row by row; counts: number of windows of each row, at least 1.
-        """
+        """Pools logits, float [windows, labels], over the `counts` windows of each text: float [rows, labels]."""
         parts = logits.split(list(counts))
         how = torch.mean if self.pool == "mean" else torch.amax
         return torch.stack([how(part, dim=0) for part in parts])
 
     def to_json(self) -> dict[str, Any]:
-        """{"stride", "pool", "max_windows"}, and "both_orders" if true."""
-        found = {"stride": self.stride, "pool": self.pool, "max_windows": self.max_windows}
-        return {**found, "both_orders": True} if self.both_orders else found
+        found = vars(self).copy()
+        return found if self.both_orders else {name: value for name, value in found.items() if name != "both_orders"}
 
     @classmethod
     def from_json(cls, facts: Any) -> LongTexts:
-        """Builds the settings from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        try:
-            check(isinstance(facts, Mapping), "it is not an object.")
-            return from_dict(cls, facts, "'long' of maskwright.json")
-        except ConfigError as error:
-            raise ModelFolderError(f"The model's maskwright.json has an invalid 'long': {error}") from None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        check(isinstance(facts, Mapping), "'long' of maskwright.json is not an object.")
+        return from_dict(cls, facts, "'long' of maskwright.json")
 
 
 FIRST, LAST = 0, -1  # which text of a pair is split into windows
@@ -163,19 +137,16 @@ class LongExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Total tokens of the windows of each row: int64 [rows]."""
         sizes = np.concatenate([[0], np.cumsum(self.sequences.lengths)])
         found: np.ndarray = np.diff(sizes[self.starts])
         return found
 
     @cached_property
     def sequences(self) -> Examples:
-        """The windows as separate sequences, without targets."""
         return Examples(self.input_ids, self.token_types)
 
     @cached_property
     def num_windows(self) -> np.ndarray:
-        """Number of windows of each row: int64 [rows]."""
         return np.diff(self.starts)
 
     def place(self, row: int, window: int, score: float) -> dict[str, Any]:
@@ -208,7 +179,6 @@ class LongExamples(Examples):
         return replace(self.subset(windows).batch(np.arange(len(windows))), labels=labels)
 
     def portions(self, indices: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """Splits a batch into micro-batches; see `portions_by_tokens`."""
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> LongExamples:
@@ -254,7 +224,6 @@ class GroupedExamples(Examples):
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Total tokens of the texts of each row: int64 [rows]."""
         return self._by_row(self.texts.lengths).sum(axis=1)
 
     def _by_row(self, values: np.ndarray) -> np.ndarray:
@@ -262,10 +231,9 @@ class GroupedExamples(Examples):
         return values.reshape(self.num_texts, -1).T if self.is_by_place else values.reshape(-1, self.num_texts)
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Packs all windows of all texts of the rows `indices`, shortest first.
-
-        Batch labels: "example" int64 [rows], the rows; "places" int64 [rows, texts], indices of their texts after
-        pooling windows; "sequence" [rows], the targets, if any; "order" and "windows", see LongExamples.batch.
+        """Packs all windows of all texts of rows, shortest first. Labels: "example" int64 [rows]; "places" int64 [rows,
+        texts], indices of their texts after pooling windows; "sequence" [rows], the targets; "order" and "windows", see
+        LongExamples.batch.
         """
         rows = np.asarray(indices, dtype=np.int64)
         chosen = self._by_row(np.arange(len(self.texts)))[rows]
@@ -280,11 +248,9 @@ class GroupedExamples(Examples):
         return replace(packed, labels=labels | {name: packed.labels[name] for name in ("order", "windows")})
 
     def groups(self) -> list[Sequence[int]]:
-        """As of the texts."""
         return self.texts.groups()
 
     def limit_windows(self, max_windows: int) -> Self:
-        """Keeps at most `max_windows` windows of each text, evenly spaced from the first to the last."""
         fewer = self.texts.limit_windows(max_windows)
         return replace(self, input_ids=fewer.input_ids, token_types=fewer.token_types, texts=fewer)
 
@@ -351,7 +317,11 @@ def window_rows(
             shown = row.text if row.text_pair is None or side == FIRST else row.text_pair
             spans += [(0, len(shown))] if len(windows) == 1 else [_characters(window, side) for window in windows]
             starts.append(len(input_ids))
-            _count(counts, encoding, windows, side)
+            cut = 0  # of the text that is not split; every other token counts once
+            if len(encoding.pieces) == 2:
+                start, end = windows[0].windows[-1 - side]
+                cut = len(encoding.pieces[-1 - side]) - (end - start)
+            counts.add(len(encoding) - cut, cut, encoding.num_unknown, encoding.template.num_special)
     return LongExamples(
         input_ids,
         token_types if has_pairs else None,
@@ -398,32 +368,17 @@ def text_windows(whole: Encoding, max_length: int | None, long: LongTexts, side:
     length = len(whole.pieces[side])
     kept: tuple[tuple[int, int], ...] = ()
     if len(whole.pieces) == 2:
-        other = min(len(whole.pieces[_other(side)]), max(room // 2, room - length))
+        other = min(len(whole.pieces[-1 - side]), max(room // 2, room - length))
         kept, room = ((0, other),), room - other
     size = min(length, room)
     cuts = all_windows(length, (0, size), Truncation(stride=long.shared(size, max_length)))
     return [replace(whole, windows=(cut, *kept) if side == FIRST else (*kept, cut)) for cut in cuts]
 
 
-def _other(side: int) -> int:
-    """Index of the text of a pair that is not split."""
-    return -1 - side
-
-
 def _characters(window: Encoding, side: int) -> tuple[int, int]:
-    """Character range of the text in a window."""
     start, end = window.windows[side]
     shown = [span for span in window.pieces[side].offsets[start:end] if span[1] > span[0]]
     return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)
-
-
-def _count(counts: TextCounts, whole: Encoding, windows: Sequence[Encoding], side: int) -> None:
-    """Counts a row: each token once, and the truncated tokens of the text that is not split."""
-    cut = 0
-    if len(whole.pieces) == 2:
-        start, end = windows[0].windows[_other(side)]
-        cut = len(whole.pieces[_other(side)]) - (end - start)
-    counts.add(len(whole) - cut, cut, whole.num_unknown, whole.template.num_special)
 
 
 def _spread(count: int, most: int) -> np.ndarray:

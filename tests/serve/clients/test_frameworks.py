@@ -1,7 +1,5 @@
 """LangChain and LlamaIndex against the server (the extra `clients`)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

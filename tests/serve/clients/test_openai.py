@@ -1,7 +1,5 @@
 """The client `openai` against the server."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,6 @@ def client(server):
 
 @pytest.fixture(scope="module")
 def expected(folder):
-    """What the library computes."""
     return mw.Embedder(str(folder / "vectors"), device="cpu", precision="fp32").fit(TEXTS).transform(TEXTS)
 
 

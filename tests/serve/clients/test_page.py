@@ -1,7 +1,5 @@
 """The commands and programs of docs/how-to/serve.md and serve-clients.md run, with the servers that they start."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess
@@ -21,7 +19,6 @@ ADDRESS = re.compile(r"(localhost|127\.0\.0\.1):8080")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files and models of the pages."""
     found = tmp_path_factory.mktemp("served")
     write_files(found)
     write_models(found)

@@ -1,7 +1,5 @@
 """Traces with OpenTelemetry's launcher: a span for each request, in the trace of the client, without its text."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

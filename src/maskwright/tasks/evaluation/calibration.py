@@ -20,7 +20,6 @@ from .rare import Fitted, row_key, two_halves
 # predictions, and minimizes the cross-entropy on some rows. Scores on these rows are too optimistic. So a `Temperature`
 # records its rows, and such rows are scored in two halves, each with the temperature of the other.
 
-
 LEAST, MOST = 0.05, 20.0  # fitted beyond only if all rows are correct, or no better than chance
 _HALVINGS = 60
 
@@ -42,13 +41,11 @@ class Decisions:
         return len(self.gold)
 
     def take(self, chosen: np.ndarray) -> Decisions:
-        """Selects decisions by index."""
         given = None if self.given is None else self.given[chosen]
         return Decisions(self.logits[chosen], self.gold[chosen], [self.keys[place] for place in chosen], given)
 
     @property
     def answered(self) -> np.ndarray:
-        """The predicted class: int64 [decisions]."""
         best: np.ndarray = self.logits.argmax(axis=1) if self.given is None else self.given
         return best
 
@@ -153,9 +150,8 @@ class RiskCoverage:
     best_aurc: float
 
     def at_risk(self, wanted: float) -> dict[str, float | None]:
-        """{"risk", "coverage", "min_confidence"}: the largest coverage with at most this risk.
-
-        min_confidence is None if no coverage reaches the risk. Raises InputError for a risk outside [0, 1].
+        """{"risk", "coverage", "min_confidence"}: the largest coverage with at most this risk; min_confidence is None
+        if none has it. Raises InputError for a risk outside [0, 1].
         """
         if not 0 <= wanted <= 1:
             raise InputError(f"A risk is a fraction of wrong predictions from 0 to 1, not {wanted:g}.")

@@ -24,7 +24,7 @@ SAMPLES = 2000  # for metrics that are not a mean over rows
 CONFIDENCE = 0.95
 _INDICES_AT_ONCE = 1 << 20  # per block of samples, to limit memory
 
-Metric = Callable[[np.ndarray, np.ndarray], float]
+Metric = Callable[[np.ndarray], float]  # of parts
 
 
 # -- the metric of any rows --------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ class ScoredPredictions:
 
     metric: str
     parts: np.ndarray
-    of: Callable[[np.ndarray], float]
+    of: Metric
     is_right: np.ndarray | None = None
 
 
@@ -71,11 +71,8 @@ def f1(parts: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of a metric, first minus second.
-
-    difference: on the original rows; low, high: percentile interval at `confidence`; p_value: two-sided, probability of
-    a difference at least as large under the null hypothesis; num_rows, num_samples: numbers of rows and of bootstrap
-    samples.
+    """Difference of a metric, first minus second, on the original rows; low, high: percentile interval at `confidence`;
+    p_value: two-sided, probability of a difference at least as large under the null hypothesis.
     """
 
     difference: float
@@ -88,7 +85,6 @@ class Difference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether p is below 1 - confidence."""
         return self.p_value < 1 - self.confidence
 
 
@@ -111,75 +107,59 @@ def bootstrap_scores(
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if any(values.ndim != 1 or not np.isfinite(values).all() for values in (a, b)):
         raise InputError("Scores to compare must be one finite number for each row.")
-    _check(len(a), [len(b)], samples, confidence)
+    _check(len(a), len(b), samples, confidence)
     gaps = a - b  # [rows]
     drawn = [gaps[block].mean(axis=1) for block in _resamples(len(gaps), samples, seed)]
     return _difference(float(gaps.mean()), np.concatenate(drawn), confidence, len(gaps))
 
 
 def bootstrap_metric(
-    metric: Metric,
-    gold: ArrayLike,
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    samples: int = 1000,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
+    metric: Metric, first: np.ndarray, second: np.ndarray, *, samples: int = SAMPLES, seed: int = 0
 ) -> Difference:
-    """Compares two models by a metric over all rows, such as Matthews, F1 or Pearson.
+    """Compares two models by a metric that is no mean over rows. first, second: parts of the same rows, [rows, parts].
 
-    metric: (gold, predicted) -> float, as in `tasks.evaluation.metrics`; gold, first, second: arrays with rows as the
-    first dimension. The metric is called twice per sample. Raises InputError if they do not match.
+    The metric is called twice per sample. Raises InputError if the rows do not match.
     """
-    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
-    _check(len(truth), [len(a), len(b)], samples, confidence)
+    _check(len(first), len(second), samples)
     drawn = [
-        metric(truth[rows], a[rows]) - metric(truth[rows], b[rows])
-        for block in _resamples(len(truth), samples, seed)
-        for rows in block
+        metric(first[rows]) - metric(second[rows]) for block in _resamples(len(first), samples, seed) for rows in block
     ]
-    return _difference(metric(truth, a) - metric(truth, b), np.asarray(drawn), confidence, len(truth))
+    return _difference(metric(first) - metric(second), np.asarray(drawn), CONFIDENCE, len(first))
 
 
 def permutation_test(
-    metric: Metric, gold: ArrayLike, first: ArrayLike, second: ArrayLike, *, samples: int = 1000, seed: int = 0
+    metric: Metric, first: np.ndarray, second: np.ndarray, *, samples: int = SAMPLES, seed: int = 0
 ) -> float:
     """Two-sided p-value of a paired permutation test: each sample swaps the predictions of each row with probability
-    0.5. Arguments and errors: see `bootstrap_metric`.
+    0.5. Arguments: see `bootstrap_metric`.
     """
-    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
-    _check(len(truth), [len(a), len(b)], samples, CONFIDENCE)
-    observed = metric(truth, a) - metric(truth, b)
+    observed = metric(first) - metric(second)
     least, num_extreme = abs(observed) - _slack(observed), 0
-    shape = (len(truth), *[1] * (a.ndim - 1))
     for number in range(samples):
-        swapped = generator(seed, "permutation", number).random(len(truth)).reshape(shape) < 0.5
-        one, other = np.where(swapped, b, a), np.where(swapped, a, b)
-        num_extreme += abs(metric(truth, one) - metric(truth, other)) >= least
+        swapped = generator(seed, "permutation", number).random(len(first))[:, None] < 0.5
+        one, other = np.where(swapped, second, first), np.where(swapped, first, second)
+        num_extreme += abs(metric(one) - metric(other)) >= least
     return (num_extreme + 1) / (samples + 1)
 
 
-def mcnemar(gold: ArrayLike, first: ArrayLike, second: ArrayLike) -> McNemar:
+def mcnemar(first: np.ndarray, second: np.ndarray) -> McNemar:
     """McNemar's exact test: a binomial test on the rows that only one model predicts correctly.
 
-    gold, first, second: labels [rows]. The p-value is 1 if there are no such rows. Raises InputError if lengths differ.
+    first, second: bool [rows], whether each row is right. The p-value is 1 if there are no such rows.
     """
     from scipy.stats import binomtest
 
-    truth, a, b = np.asarray(gold), np.asarray(first), np.asarray(second)
-    _check(len(truth), [len(a), len(b)], 1, CONFIDENCE)
-    only_first = int(((a == truth) & (b != truth)).sum())
-    only_second = int(((a != truth) & (b == truth)).sum())
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     discordant = only_first + only_second
     p_value = float(binomtest(only_first, discordant, 0.5).pvalue) if discordant else 1.0
     return McNemar(only_first, only_second, p_value)
 
 
-def _check(num_rows: int, others: list[int], samples: int, confidence: float) -> None:
-    if any(count != num_rows for count in others):
-        counts = ", ".join(f"{count:,}" for count in [num_rows, *others])
-        raise InputError(f"Two models are compared on the same rows, but the numbers of rows differ: {counts}.")
+def _check(num_rows: int, other: int, samples: int, confidence: float = CONFIDENCE) -> None:
+    if num_rows != other:
+        raise InputError(
+            f"Two models are compared on the same rows, but the numbers of rows differ: {num_rows:,}, {other:,}."
+        )
     if num_rows == 0:
         raise InputError("There are no rows to compare two models on.")
     if samples < 1:
@@ -205,8 +185,7 @@ def _difference(observed: float, drawn: np.ndarray, confidence: float, num_rows:
     """Interval and p-value from the differences of the samples, float [samples].
 
     Under the null hypothesis the samples are distributed around 0 as they are around the observed difference, so p is
-    the fraction of samples at least as far from `observed` as `observed` is from 0. The observed rows count as one
-    sample.
+    the fraction of samples at least as far from `observed` as it is from 0; the observed rows count as one sample.
     """
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
@@ -230,16 +209,13 @@ class Compared:
     mcnemar: McNemar | None
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, with the conclusion as a sentence."""
         return asdict(self) | {"is_significant": self.is_significant, "sentence": self.sentence("A", "B")}
 
     @property
     def is_significant(self) -> bool:
-        """Whether both the bootstrap and the permutation test are significant."""
         return self.difference.is_significant and self.permutation_p < 1 - self.difference.confidence
 
     def sentence(self, first: str, second: str) -> str:
-        """The conclusion in words."""
         found, name = self.difference, self.metric.replace("_", " ")
         if found.difference == 0:
             return f"{first} and {second} have the same {name} on these {found.num_rows:,} rows."
@@ -265,16 +241,13 @@ def compare(first: ScoredPredictions, second: ScoredPredictions, *, seed: int = 
     if first.metric != second.metric:
         raise InputError(f"One model is scored by {first.metric} and the other by {second.metric}: their tasks differ.")
 
-    def metric(gold: np.ndarray, parts: np.ndarray) -> float:
-        return first.of(parts)  # which contain the gold labels
-
-    rows = (first.parts[:, 0], first.parts, second.parts)
+    samples = {"samples": SAMPLES, "seed": seed}
     if first.of is mean:
         found = bootstrap_scores(first.parts[:, 0], second.parts[:, 0], seed=seed)
     else:
-        found = bootstrap_metric(metric, *rows, samples=SAMPLES, seed=seed)
+        found = bootstrap_metric(first.of, first.parts, second.parts, **samples)
     tosses = None
     if first.is_right is not None and second.is_right is not None:
-        tosses = mcnemar(np.ones(len(first.is_right), dtype=bool), first.is_right, second.is_right)
-    p_value = permutation_test(metric, *rows, samples=SAMPLES, seed=seed)
+        tosses = mcnemar(first.is_right, second.is_right)
+    p_value = permutation_test(first.of, first.parts, second.parts, **samples)
     return Compared(first.metric, first.of(first.parts), second.of(second.parts), found, p_value, tosses)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ...core.config import check, from_dict
 from ...core.errors import InputError, ModelFolderError
 from ...core.progress import warn
 from ...core.randomness import generator
@@ -33,12 +34,10 @@ class Fitted:
     seen: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """{"value"} and the row keys."""
         return {"value": self.value, self.KEY: sorted(self.seen)}
 
     @classmethod
     def from_json(cls, facts: Any) -> Self:
-        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
         known = facts if isinstance(facts, Mapping) else {}
         value: Any = known.get("value")
         seen = known.get(cls.KEY, [])
@@ -105,12 +104,7 @@ def two_halves(
     return first, second
 
 
-# -- Metrics and decision threshold of a rare (positive) class against all others ------------------------------------
-#
-# With 5% positive rows, a model that never predicts the class has a high accuracy. Informative metrics are the ranking
-# (`pr_auc`), the recall at a precision of 0.9 (`recall_at_precision_90`), and the `f1` of the decisions, whose
-# threshold is tuned on some rows and evaluated on others.
-
+# -- The positive class, and its metrics: accuracy says little of a class with 5% of the rows --------------------------
 
 PRECISION = 0.9  # for recall_at_precision_90
 UNTUNED = 0.5  # threshold if none can be tuned
@@ -130,16 +124,12 @@ class RareClass:
     precision: float | None = None
     threshold: Threshold | None = None
 
-    @property
-    def cut(self) -> float | None:
-        """The probability above which the class is predicted; None if not tuned."""
-        return None if self.threshold is None else self.threshold.value
+    def __post_init__(self) -> None:
+        check(self.precision is None or 0 < self.precision <= 1, "The precision of a rare class is above 0, at most 1.")
 
     def tuned(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> RareClass:
-        """Returns the class with a threshold tuned on these rows.
-
-        probabilities: float [rows], of the class; gold: bool [rows]; keys: row keys. Warns if no threshold reaches the
-        required precision.
+        """Returns the class with a threshold tuned on rows: probabilities float [rows], gold bool [rows], row keys.
+        Warns if no threshold reaches the required precision.
         """
         if not gold.any():
             warn(f"No dev example is of the class '{self.label}': no threshold can be tuned; using {UNTUNED}.")
@@ -155,10 +145,8 @@ class RareClass:
         return replace(self, threshold=threshold)
 
     def thresholds(self, probabilities: np.ndarray, gold: np.ndarray, keys: Sequence[str]) -> np.ndarray:
-        """Out-of-fold threshold for scoring each row: float64 [rows].
-
-        The threshold of the model if it was tuned on other rows; otherwise each half of the rows has the threshold
-        tuned on the other half.
+        """Out-of-fold threshold for scoring each row, float64 [rows]: that of the model if it was tuned on other rows;
+        otherwise each half of the rows has the threshold tuned on the other half.
         """
         if self.threshold is not None and not self.threshold.seen.intersection(keys):
             return np.full(len(probabilities), self.threshold.value)
@@ -172,20 +160,14 @@ class RareClass:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Serializes it for maskwright.json."""
-        threshold = None if self.threshold is None else self.threshold.to_json()
-        return {"label": self.label, "tunes": self.tunes, "precision": self.precision, "threshold": threshold}
+        return vars(self) | {"threshold": self.threshold and self.threshold.to_json()}
 
     @classmethod
-    def from_json(cls, facts: Any) -> RareClass:
-        """Builds it from the result of `to_json`. Raises ModelFolderError for invalid values."""
-        if not isinstance(facts, Mapping) or not isinstance(facts.get("label"), str):
-            raise ModelFolderError("The model's maskwright.json has a 'rare' class without a label.")
-        tunes, precision, threshold = (facts.get(name) for name in ("tunes", "precision", "threshold"))
-        is_precision = precision is None or (isinstance(precision, float) and 0 < precision <= 1)
-        if not isinstance(tunes, bool) or not is_precision or not isinstance(threshold, Mapping | None):
-            raise ModelFolderError("The model's maskwright.json has an invalid 'rare' class.")
-        return cls(facts["label"], tunes, precision, None if threshold is None else Threshold.from_json(threshold))
+    def from_json(cls, facts: Mapping[str, Any]) -> RareClass:
+        threshold = facts.get("threshold")
+        return from_dict(
+            cls, {**facts, "threshold": None if threshold is None else Threshold.from_json(threshold)}, "'rare'"
+        )
 
 
 def joined_rare(
@@ -204,17 +186,16 @@ def joined_rare(
     is_same_scale = is_binary or all(value == 1.0 for value in temperatures)
     if first is not None and len(labels) == 1 and len(known) == len(classes) and is_same_scale:
         pairs = zip(known, temperatures, strict=True)
-        scaled = [replace(one, value=at_temperature(one.value, temperature)) for one, temperature in pairs]
+        scaled = [
+            # A binary probability at another temperature.
+            replace(one, value=1 / (1 + math.exp(-math.log(one.value / (1 - one.value)) / temperature)))
+            if temperature != 1.0 and 0 < one.value < 1
+            else one
+            for one, temperature in pairs
+        ]
         return replace(first, threshold=Threshold.mean(scaled))
     warn("The models have no comparable thresholds for the same class: the ensemble predicts the most probable class.")
     return None if first is None else RareClass(first.label)
-
-
-def at_temperature(probability: float, temperature: float) -> float:
-    """Rescales a binary probability to a temperature; values outside (0, 1) are unchanged."""
-    if temperature == 1.0 or not 0 < probability < 1:
-        return probability
-    return 1 / (1 + math.exp(-math.log(probability / (1 - probability)) / temperature))
 
 
 def choose_threshold(

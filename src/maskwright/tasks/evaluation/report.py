@@ -40,9 +40,6 @@ from .calibration import (
 )
 from .scoring import worst_errors
 
-# -- Report blocks for calibration and selective prediction ----------------------------------------------------------
-
-
 BINS = 15
 RISKS = (0.01, 0.02, 0.05, 0.1)
 _POINTS = 400  # per curve
@@ -58,23 +55,44 @@ def trust_blocks(decisions: Decisions, temperature: Temperature | None, *, absta
     shares = out_of_fold_probabilities(decisions, temperature)
     raw = probabilities(decisions.logits)
     lines = [_reliability("as trained" if temperature else "this model", decisions.gold, raw)]
-    if temperature is not None:
+    errors, facts = calibration_errors(decisions.gold, raw), dict[str, str | tuple[str, str]]()
+    if temperature is None:
+        facts["calibration error"] = f"{errors['ece']:.4f}", "expected, 15 bins of equal width"
+        facts["with bins of equal size"] = f"{errors['ece_equal_mass']:.4f}"
+    else:
         lines.append(_reliability("calibrated", decisions.gold, shares))
+        after = calibration_errors(decisions.gold, shares)
+        is_own = not temperature.seen.isdisjoint(decisions.keys)
+        how = "each half at the temperature of the other half" if is_own else "on rows that it was not fitted on"
+        facts["temperature"] = f"{temperature.value:.3f}"
+        facts["calibration error as trained"] = f"{errors['ece']:.4f}"
+        facts["calibration error with it"] = f"{after['ece']:.4f}", how
+        facts["with bins of equal size"] = f"{errors['ece_equal_mass']:.4f}, then {after['ece_equal_mass']:.4f}"
     lines.append(Series("perfect", [0.0, 1.0], [0.0, 1.0], smooth=False))
+    note = "Above the diagonal the model is underconfident, below it overconfident."
+    reliability = Chart("Accuracy by confidence", lines, x_label="confidence", unit="percent", note=note)
     curve = curve_of(decisions, temperature)
-    charts = [
-        Chart(
-            "Accuracy by confidence", lines, x_label="confidence", unit="percent",
-            note="Above the diagonal the model is underconfident, below it overconfident.",
-        ),
-        _risk_chart(curve),
-    ]  # fmt: skip
+    chosen = np.unique(np.linspace(0, len(curve.coverage) - 1, _POINTS).round().astype(int))
+    line = Series("wrong predictions", curve.coverage[chosen].tolist(), curve.risk[chosen].tolist(), smooth=False)
+    note = f"Area under the curve (AURC) {curve.aurc:.4f}; {curve.best_aurc:.4f} for an ideal ranking."
+    risks = Chart("Risk by coverage", [line], x_label="coverage", unit="percent", note=note)
     counts, edges = np.histogram(shares.max(axis=1), bins=BINS, range=(0.0, 1.0))
     confidences = Histogram(
         edges.tolist(), counts.tolist(), title="Confidence", x_label="confidence", y_label="decisions"
     )
-    facts = Facts(_facts(decisions, raw, shares, temperature), title="Calibration")
-    return [Section("Trust", [facts, Curves(charts, title=""), confidences, _risk_table(curve, abstains)])]
+    rows = []
+    for risk in RISKS:
+        found = curve.at_risk(risk)
+        least = found["min_confidence"]
+        rows.append((percent(risk), percent(found["coverage"] or 0.0), "–" if least is None else f"{least:.4f}"))
+    table = Table(
+        ("maximum risk", "coverage", "--min-confidence" if abstains else "minimum confidence"),
+        rows,
+        title="Selective prediction",
+        note="Thresholds selected on these rows; expect a slightly higher risk on other rows.",
+    )
+    curves = Curves([reliability, risks], title="")
+    return [Section("Trust", [Facts(facts, title="Calibration"), curves, confidences, table])]
 
 
 def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCoverage:
@@ -84,56 +102,14 @@ def curve_of(decisions: Decisions, temperature: Temperature | None) -> RiskCover
     return risk_coverage(shares[np.arange(len(shares)), answered], answered == decisions.gold)
 
 
-def _facts(
-    decisions: Decisions, raw: np.ndarray, shares: np.ndarray, temperature: Temperature | None
-) -> dict[str, str | tuple[str, str]]:
-    before = calibration_errors(decisions.gold, raw)
-    if temperature is None:
-        return {
-            "calibration error": (f"{before['ece']:.4f}", "expected, 15 bins of equal width"),
-            "with bins of equal size": f"{before['ece_equal_mass']:.4f}",
-        }
-    after = calibration_errors(decisions.gold, shares)
-    own = not temperature.seen.isdisjoint(decisions.keys)
-    how = "each half at the temperature of the other half" if own else "on rows that it was not fitted on"
-    return {
-        "temperature": f"{temperature.value:.3f}",
-        "calibration error as trained": f"{before['ece']:.4f}",
-        "calibration error with it": (f"{after['ece']:.4f}", how),
-        "with bins of equal size": f"{before['ece_equal_mass']:.4f}, then {after['ece_equal_mass']:.4f}",
-    }
-
-
 def _reliability(name: str, gold: np.ndarray, shares: np.ndarray) -> Series:
     """Mean confidence and accuracy of each non-empty bin."""
     confidence, right = shares.max(axis=1), shares.argmax(axis=1) == gold
     place = np.minimum((confidence * BINS).astype(int), BINS - 1)
     counts = np.bincount(place, minlength=BINS)
     held = counts > 0
-    x = np.bincount(place, weights=confidence, minlength=BINS)[held] / counts[held]
-    y = np.bincount(place, weights=right, minlength=BINS)[held] / counts[held]
+    x, y = (np.bincount(place, weights=own, minlength=BINS)[held] / counts[held] for own in (confidence, right))
     return Series(name, x.tolist(), y.tolist(), smooth=False)
-
-
-def _risk_chart(curve: RiskCoverage) -> Chart:
-    chosen = np.unique(np.linspace(0, len(curve.coverage) - 1, _POINTS).round().astype(int))
-    line = Series("wrong predictions", curve.coverage[chosen].tolist(), curve.risk[chosen].tolist(), smooth=False)
-    note = f"Area under the curve (AURC) {curve.aurc:.4f}; {curve.best_aurc:.4f} for an ideal ranking."
-    return Chart("Risk by coverage", [line], x_label="coverage", unit="percent", note=note)
-
-
-def _risk_table(curve: RiskCoverage, abstains: bool) -> Table:
-    rows = []
-    for risk in RISKS:
-        found = curve.at_risk(risk)
-        least = found["min_confidence"]
-        rows.append((percent(risk), percent(found["coverage"] or 0.0), "–" if least is None else f"{least:.4f}"))
-    return Table(
-        ("maximum risk", "coverage", "--min-confidence" if abstains else "minimum confidence"),
-        rows,
-        title="Selective prediction",
-        note="Thresholds selected on these rows; expect a slightly higher risk on other rows.",
-    )
 
 
 def write_evaluation(
@@ -147,10 +123,7 @@ def write_evaluation(
 ) -> None:
     """Writes one self-contained HTML page.
 
-    Args:
-        model: the model, as named on the command line.
-        command: the command line.
-        against: comparison with another model.
+    model: as named on the command line; command: the command line; against: comparison with another model.
     """
     metric = task.main_metric
     file = Path(str(examples.rows[0].file)).name
@@ -158,7 +131,12 @@ def write_evaluation(
         f"{metric.replace('_', ' ').capitalize()} {evaluation.metrics[metric]:.3f} on {examples.num_rows:,} rows."
     )
     figures = [Figure(name.replace("_", " "), value) for name, value in evaluation.metrics.items()]
-    blocks: list[Block] = [KeyFigures(figures[:8]), RunMetadata(command), *_against(against)]
+    blocks: list[Block] = [KeyFigures(figures[:8]), RunMetadata(command)]
+    if against is not None:
+        rows = [(name, value, against["other"].get(name)) for name, value in against["own"].items()]
+        head = ("metric", "A, this model", f"B, {against['model']}")
+        blocks += [Table(head, rows, title="Comparison with another model")]
+        blocks += [Paragraph(against["comparison"]["sentence"])]
     decisions = task.decisions(evaluation.logits, examples)
     if decisions is not None:
         blocks += trust_blocks(decisions, task.temperature, abstains=task.can_abstain)
@@ -167,18 +145,14 @@ def write_evaluation(
         blocks.append(Confusion(task.labels, confusion))
     errors = worst_errors(task, examples, evaluation.logits, WORST)
     worst = wrong_predictions(errors, _answer, lambda own: _words(own["gold"]), probability="score")
-    blocks += [worst, NextSteps(_next(task, model))]
-    write_report(path, Report(f"{task.name} on {file}", headline, blocks=blocks))
-
-
-def _against(found: Mapping[str, Any] | None) -> list[Block]:
-    if found is None:
-        return []
-    rows = [(name, value, found["other"].get(name)) for name, value in found["own"].items()]
-    return [
-        Table(("metric", "A, this model", f"B, {found['model']}"), rows, title="Comparison with another model"),
-        Paragraph(found["comparison"]["sentence"]),
-    ]
+    command, values = task.usage
+    step = Command.suggest("use it", command, model=model, **values)
+    if task.temperature is None and task.labels:
+        rows_file = readers_of(task.name)[0].example_file.replace("test", "dev")
+        step = Command.suggest("calibrate the probabilities", "evaluate", model=model, file=rows_file, calibrate=True)
+    elif task.can_abstain:
+        step = Command.suggest("abstain at low confidence", command, model=model, min_confidence=0.9, **values)
+    write_report(path, Report(f"{task.name} on {file}", headline, blocks=[*blocks, worst, NextSteps([step])]))
 
 
 def _answer(error: Mapping[str, Any]) -> str:
@@ -189,13 +163,3 @@ def _words(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return " ".join(map(str, value)) or "none"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def _next(task: Task, model: str) -> list[Command]:
-    if task.temperature is None and task.labels:
-        rows = readers_of(task.name)[0].example_file.replace("test", "dev")
-        return [Command.suggest("calibrate the probabilities", "evaluate", model=model, file=rows, calibrate=True)]
-    command, values = task.usage
-    if task.can_abstain:
-        return [Command.suggest("abstain at low confidence", command, model=model, min_confidence=0.9, **values)]
-    return [Command.suggest("use it", command, model=model, **values)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +42,19 @@ def read_to_score(
     """
     file = Path(source[0] if isinstance(source, tuple) else source)
     check_form(file, task.name, model, columns)
-    known: Any = source
+    rows: list[Row] = []
     try:
-        table = task.read_known(known, columns=columns or None, skip_bad_rows=skip_bad_rows)
+        table = task.read_known(
+            source,  # type: ignore[arg-type]  # two files of a translation
+            columns=columns or None,
+            skip_bad_rows=skip_bad_rows,
+        )
     except InputError:
         if any(reader.is_text for reader in readers_of(task.name)):
-            check_labels(task, _rows_with_any_label(file, columns), file, model)
+            with suppress(InputError):
+                if file_format(file, default="txt") != "txt":
+                    rows = read_texts(file, columns=columns, skip_bad_rows=True).rows
+            check_labels(task, rows, file, model)
         raise
     scored = [row for row in table.rows if task.why_unscored([row]) is None] if skip_bad_rows else []
     check_labels(task, scored or table.rows, file, model)  # rows with unknown labels are among those to skip
@@ -97,16 +105,6 @@ def check_labels(task: Task, rows: Sequence[Any], file: Path, model: str) -> Non
     if fault.task is not None:
         fitting = training_command(fault.task, model)
     raise InputError(f"{file} {fault.reason}, but {model} predicts {task.predicts}. {fitting}")
-
-
-def _rows_with_any_label(file: Path, columns: Mapping[str, str] | None) -> list[Row]:
-    """The rows of a table with any labels; none if it cannot be read."""
-    try:
-        if file_format(file, default="txt") == "txt":
-            return []
-        return read_texts(file, columns=columns, skip_bad_rows=True).rows
-    except InputError:
-        return []
 
 
 def training_command(task: str, model: str) -> str:

@@ -90,16 +90,14 @@ class Scored:
         return len(self.keys)
 
     def take(self, rows: np.ndarray) -> Scored:
-        """Selects rows. rows: int64 [n] or bool [rows]."""
         chosen = np.arange(len(self))[rows]
         keys = tuple(self.keys[row] for row in chosen)
         fields = (self.has_answer, self.answered, self.unanswered, self.no_answer_margin)
         return Scored(keys, *(values[chosen] for values in fields))
 
     def outcome(self, threshold: float | np.ndarray) -> np.ndarray:
-        """Exact match and F1 of each row, with no answer predicted above `threshold`: float64 [rows, 2].
-
-        threshold: one number, or one for each row.
+        """Exact match and F1 of each row, with no answer above `threshold` (one, or one for each row): float64 [rows,
+        2].
         """
         return np.where((self.no_answer_margin > threshold)[:, None], self.unanswered, self.answered)
 
@@ -136,27 +134,19 @@ def summarize(outcome: np.ndarray, has_answer: np.ndarray) -> dict[str, float]:
     return metrics
 
 
-# -- Extractive question answering: the span of a context that answers a question (Devlin et al. 2019, 4.2 and 4.3) -
-
 # -- No-answer threshold on the no-answer margin, tuned on some rows and evaluated on others -------------------------
-#
-# Scores on the rows that a threshold was tuned on are too optimistic. So a `Threshold` records its rows, and
-# `out_of_fold_outcome` scores those rows with a threshold tuned on others.
 
 
-def tune_threshold(scored: Scored, metric: str = "f1") -> Threshold:
-    """Finds the threshold with the best mean of `metric` ("f1" or "exact_match"); of equals the lowest.
+def tune_threshold(scored: Scored) -> Threshold:
+    """Finds the threshold with the best mean F1; of equals the lowest.
 
     Tries every cut between two different margins, including no answer for all or none. Raises InputError for no rows.
     """
     if not len(scored):
         raise InputError("Tuning a threshold needs rows: pass questions with known answers.")
-    if metric not in ("f1", "exact_match"):
-        raise InputError(f"A threshold is tuned for f1 or exact_match, not for '{metric}'.")
-    column = ("exact_match", "f1").index(metric)
     order = np.argsort(scored.no_answer_margin, kind="stable")
     scores = scored.no_answer_margin[order]
-    gain = (scored.answered - scored.unanswered)[order, column]  # of answering over predicting no answer
+    gain = (scored.answered - scored.unanswered)[order, 1]  # of answering over predicting no answer
     totals = np.concatenate([[0.0], np.cumsum(gain)])  # totals[n]: gain of answering the n lowest margins
     cuts = np.flatnonzero(np.concatenate([[True], scores[1:] > scores[:-1], [True]]))  # equal scores stay together
     best = int(cuts[int(np.argmax(np.round(totals[cuts], 9)))])
@@ -231,7 +221,6 @@ class QuestionAnswering(Task):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Targets, counts: TextCounts
     ) -> Windows:
-        """Tokenizes questions as windows of at most `max_length` tokens; see `make_windows`."""
         return make_windows(rows, tokenizer, max_length or MAX_LENGTH, counts=counts)
 
     def unlabeled(
@@ -266,7 +255,6 @@ class QuestionAnswering(Task):
         return {self.name: len(batch)}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss (mean of start and end), and number of windows with a correct span."""
         logits, targets = _padded(model.logits(batch), batch.lengths), batch.labels["sequence"]
         total = span_loss(logits[..., 0], logits[..., 1], targets[:, 0], targets[:, 1]) * len(batch)
         correct = (logits.detach().argmax(dim=1) == targets).all(dim=1).sum()
@@ -278,18 +266,15 @@ class QuestionAnswering(Task):
         return Baseline(fraction, "answering nothing")
 
     def tune_threshold(self, logits: Tensor, examples: Examples) -> None:
-        """Tunes the no-answer threshold on the dev examples, if the model may predict no answer."""
         if self.may_refuse:
             self.threshold = tune_threshold(self.scored(logits, examples))
 
     # -- answers ---------------------------------------------------------------------------------------------
 
     def forward(self, model: Model) -> Forward:
-        """Start and end logits of every token: float32 [tokens, 2]."""
         return TokenLogits(model)
 
     def gather(self, outputs: Sequence[Tensor], model: Model, examples: Examples) -> Tensor:
-        """float32 [tokens, 2]: start and end logits of the tokens of all windows."""
         return torch.cat(list(outputs)).float()
 
     def found(self, logits: Tensor, examples: Examples, best: int = BEST, **spans: Any) -> list[AnswerCandidates]:
@@ -298,10 +283,6 @@ class QuestionAnswering(Task):
         return find_answers(_windows(examples), parts, best=best, **spans)
 
     def combine_predictions(self, logits: Sequence[Tensor], examples: Sequence[Examples]) -> Tensor:
-        """Averages logits, float32 [tokens, 2], so that a span score is the mean over the models.
-
-        Raises InputError if the models do not have the same tokens and windows.
-        """
         for number, other in enumerate(examples[1:], start=1):
             if len(other) != len(examples[0]) or not all(map(np.array_equal, examples[0].input_ids, other.input_ids)):
                 raise InputError(
@@ -320,7 +301,7 @@ class QuestionAnswering(Task):
 
     def worded(self, found: AnswerCandidates) -> dict[str, Any]:
         """The prediction from candidate answers as JSON; see `answers`."""
-        span = found.best(self._limit())
+        span = found.best((self.threshold or Threshold()).value if self.may_refuse else None)
         answer = {"answer": "", "start": None, "end": None, "score": found.no_answer_probability}
         if span is not None:
             answer = {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
@@ -332,23 +313,15 @@ class QuestionAnswering(Task):
         return QuestionAnswering(may_refuse, self.threshold)
 
     def with_threshold(self, threshold: float) -> QuestionAnswering:
-        """Returns the task with this no-answer threshold. Raises InputError unless it is finite."""
         if not np.isfinite(threshold):
             raise InputError(f"A no-answer threshold must be a finite number, not {threshold}.")
         return QuestionAnswering(True, Threshold(threshold))
 
     def joined(self, others: Sequence[QuestionAnswering]) -> QuestionAnswering:
-        """Allows no-answer predictions if any of the models does, with the mean of their thresholds."""
         known = [task.threshold for task in (self, *others) if task.threshold is not None]
         each = [task.may_refuse for task in (self, *others)]
         may_refuse = None if all(one is None for one in each) else any(each)
         return QuestionAnswering(may_refuse, Threshold.mean(known) if known else None)
-
-    def _limit(self) -> float | None:
-        """The margin above which no answer is predicted; None for never."""
-        if not self.may_refuse:
-            return None
-        return (self.threshold or Threshold()).value
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
         """Mean loss over the windows of each question: float32 [questions]."""
@@ -358,14 +331,11 @@ class QuestionAnswering(Task):
         return total / torch.bincount(rows, minlength=windows.num_rows)
 
     def scored(self, logits: Tensor, examples: Examples) -> Scored:
-        """Scores of answering and of predicting no answer for each question."""
         return score_all(_windows(examples).questions, self.found(logits, examples))
 
     def score(self, logits: Tensor, examples: Examples) -> Evaluation:
-        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows.
-
-        If no-answer predictions are allowed, rows that the threshold was tuned on (or all rows before tuning) are
-        scored in two halves, each with the threshold of the other.
+        """exact_match and f1, in total and for answerable and unanswerable questions, and the mean loss over windows;
+        see `out_of_fold_outcome`.
         """
         scored = self.scored(logits, examples)
         loss = float(_window_losses(logits, _windows(examples)).mean())
@@ -381,7 +351,6 @@ class QuestionAnswering(Task):
         return score_answer(answer["answer"], golds)[0] == 1.0
 
     def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
-        """Returns the answer span with its characters, or - for no answer."""
         place = "" if answer["start"] is None else f"{answer['start']}-{answer['end']} "
         return [TableRow("", place + (shorten(answer["answer"]) or "-"), answer["score"])]
 

@@ -54,7 +54,6 @@ class Windows(Examples):
 
     @property
     def questions(self) -> Sequence[Question]:
-        """The questions of the windows."""
         return cast(Sequence[Question], self.rows)
 
 
@@ -158,7 +157,6 @@ class _Tokens(NamedTuple):
 
     @classmethod
     def of(cls, context: str, pieces: Pieces) -> _Tokens:
-        """Collects what the windows need from an encoding."""
         return cls(pieces, np.asarray(pieces.offsets, dtype=np.int32).reshape(-1, 2), word_edges(context))
 
 
@@ -214,7 +212,6 @@ def _token_span(question: Question, context: _Tokens) -> tuple[int, int] | None:
 # same words. The no-answer score is that of the span from [CLS] to [CLS], the minimum over the windows: one window with
 # an answer is enough. No answer is predicted if this score exceeds the best span by more than a threshold (section
 # 4.3).
-
 
 MAX_ANSWER_TOKENS, BEST = 30, 20  # as published for SQuAD
 
@@ -347,7 +344,6 @@ def _as_characters(
 
 
 def _ranked(places: dict[tuple[int, int], float], null: float, context: str, best: int) -> AnswerCandidates:
-    """Sorts the best spans and adds probabilities."""
     order = sorted(places, key=lambda place: (-places[place], place))[:best]
     scores = np.array([null, *(places[place] for place in order)], dtype=np.float64)
     finite = np.isfinite(scores)
@@ -361,10 +357,6 @@ def _ranked(places: dict[tuple[int, int], float], null: float, context: str, bes
 
 
 # -- An answer span shown token by token, as in the lectures: [CLS] question [SEP] context [SEP], TK1, TK2, ... -------
-#
-# Tokens are split on whitespace, as in the lectures, or by a tokenizer, which also splits punctuation and rare words.
-# The trace names the splitter, because token numbers depend on it, and counts tokens with and without the final [SEP].
-
 
 WHITESPACE = "whitespace"
 
@@ -394,25 +386,15 @@ class Trace:
 
     @property
     def num_tokens_without_end(self) -> int:
-        """Number of tokens without the final special token."""
         return len(self.tokens) - (self.tokens[-1].part == "special")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: "splitter", "num_tokens", "num_tokens_without_end", "start", "end", "answer", and "tokens", each
-        with "name", "text" and "part".
-        """
         tokens = [{"name": token.name, "text": token.text, "part": token.part} for token in self.tokens]
-        facts = {
-            "splitter": self.splitter,
-            "num_tokens": len(tokens),
-            "num_tokens_without_end": self.num_tokens_without_end,
-            "start": self.start,
-            "end": self.end,
-        }
-        return {**facts, "answer": self.answer, "tokens": tokens}
+        counts = {"num_tokens": len(tokens), "num_tokens_without_end": self.num_tokens_without_end}
+        where = {"start": self.start, "end": self.end, "answer": self.answer}
+        return {"splitter": self.splitter, **counts, **where, "tokens": tokens}
 
     def __str__(self) -> str:
-        """A readable table with the answer tokens marked by >."""
         names = [token.name for token in self.tokens]
         inside = set(names[names.index(self.start) : names.index(self.end) + 1]) if self.start and self.end else set()
         wide = max(len(name) for name in names)
@@ -432,7 +414,24 @@ def trace_answer(
     """
     if span is not None and not 0 <= span[0] < span[1] <= len(context):
         raise InputError(f"The answer from character {span[0]} to {span[1]} is not in its context.")
-    parts = _split_at_spaces(question, context) if tokenizer is None else _split_by(tokenizer, question, context)
+    parts: list[tuple[str, str, int, int]]  # text, part, start, end
+    if tokenizer is None:
+        words = [
+            [(match[0], part, match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+            for part, text in (("question", question), ("context", context))
+        ]
+        parts = [
+            ("[CLS]", "special", 0, 0),
+            *words[0],
+            ("[SEP]", "special", 0, 0),
+            *words[1],
+            ("[SEP]", "special", 0, 0),
+        ]
+    else:
+        encoding = tokenizer(question, context)
+        names = {None: "special", 0: "question", 1: "context"}
+        rows = zip(encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True)
+        parts = [(text, names[sequence], *span) for text, sequence, span in rows]
     tokens = tuple(TracedToken(f"TK{number}", *part) for number, part in enumerate(parts, start=1))
     splitter = WHITESPACE if tokenizer is None else str(tokenizer.kind)
     if span is None:
@@ -443,22 +442,3 @@ def trace_answer(
             f"No token contains the answer {context[span[0] : span[1]]!r}: use a span that contains words."
         )
     return Trace(splitter, tokens, touched[0], touched[-1], context[span[0] : span[1]])
-
-
-TokenPart = tuple[str, str, int, int]  # text, part, start, end
-
-
-def _split_at_spaces(question: str, context: str) -> list[TokenPart]:
-    cls, sep = ("[CLS]", "special", 0, 0), ("[SEP]", "special", 0, 0)
-    words = [
-        [(match[0], part, match.start(), match.end()) for match in re.finditer(r"\S+", text)]
-        for part, text in (("question", question), ("context", context))
-    ]
-    return [cls, *words[0], sep, *words[1], sep]
-
-
-def _split_by(tokenizer: Tokenizer, question: str, context: str) -> list[TokenPart]:
-    encoding = tokenizer(question, context)
-    parts = {None: "special", 0: "question", 1: "context"}
-    rows = zip(encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True)
-    return [(text, parts[sequence], *span) for text, sequence, span in rows]

@@ -48,7 +48,6 @@ class GoldTags:
     missing: Counter[str] = field(default_factory=Counter)
 
     def repaired(self, tags: Sequence[str], scheme: str | None) -> Sequence[str]:
-        """Returns the tags of a sentence, valid in another scheme, and counts what changes."""
         if scheme is None or self.notation is None:
             return tags
         valid, changed = repair(tags, self.notation.scheme)
@@ -75,8 +74,11 @@ class TaggedExamples(Examples):
 
     @property
     def num_repaired(self) -> int:
-        """Number of gold tags that were invalid in their scheme."""
         return 0 if self.gold is None else self.gold.num_repaired
+
+    @cached_property
+    def _edges(self) -> frozenset[int]:
+        return frozenset(self.starts.tolist())
 
     @property
     def num_rows(self) -> int:
@@ -84,26 +86,23 @@ class TaggedExamples(Examples):
 
     @property
     def num_words(self) -> int:
-        """Number of words of all sentences."""
         return int(self.starts[-1])
 
     @property
     def num_words_by_row(self) -> list[int]:
-        """Number of words of each sentence."""
         return [end - start for start, end in pairwise(self.starts.tolist())]
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Packs the windows `indices`, shortest first.
 
-        Batch labels: "example" int64 [sequences], window of each sequence; "places" int64 [words], packed position of
-        the first token of each classified word; "words" int64 [words], index of that word over all sentences; "chain"
-        int64 [chains], number of words of each chain; "is_first", "is_last" bool [chains], whether they begin and end
-        their sentence; "tags" int64 [words], if there are targets. A chain is the words of a sequence; with targets it
-        ends at words without a tag, which are skipped.
+        Batch labels, int64: "example" [sequences], window of each sequence; "places", "words" [words], packed position
+        of the first token of each classified word, and its index over all sentences; "tags" [words], if there are
+        targets; "chain" [chains], number of words of each chain: those of a sequence, without words that have no tag,
+        where it ends; "is_first", "is_last" bool [chains], whether they begin and end their sentence.
         """
         batch = super().batch(indices)
         windows = batch.labels["example"].tolist()
-        offsets = batch.cu_seqlens.tolist()
+        offsets, edges = batch.cu_seqlens.tolist(), self._edges
         chains: list[tuple[np.ndarray, np.ndarray]] = []  # packed places, words
         for window, offset in zip(windows, offsets, strict=False):
             chains += self._chains(self.places[window] + offset, self.words[window])
@@ -113,8 +112,8 @@ class TaggedExamples(Examples):
             "places": torch.from_numpy(np.concatenate([places for places, _ in chains])),
             "words": words,
             "chain": torch.tensor([len(own) for _, own in chains]),
-            "is_first": torch.tensor([self._begins(own) for _, own in chains]),
-            "is_last": torch.tensor([self._ends(own) for _, own in chains]),
+            "is_first": torch.tensor([len(own) > 0 and int(own[0]) in edges for _, own in chains]),
+            "is_last": torch.tensor([len(own) > 0 and int(own[-1]) + 1 in edges for _, own in chains]),
         }
         if self.targets is not None:
             labels["tags"] = self.targets[words]
@@ -129,16 +128,6 @@ class TaggedExamples(Examples):
         parts = zip(np.split(places, cuts), np.split(words, cuts), np.split(is_known, cuts), strict=True)
         known = [(own, others) for own, others, are_known in parts if are_known.all()]
         return known or [(places[:0], words[:0])]
-
-    def _begins(self, words: np.ndarray) -> bool:
-        return len(words) > 0 and int(words[0]) in self._edges
-
-    def _ends(self, words: np.ndarray) -> bool:
-        return len(words) > 0 and int(words[-1]) + 1 in self._edges
-
-    @cached_property
-    def _edges(self) -> frozenset[int]:
-        return frozenset(self.starts.tolist())
 
 
 def window_sentences(

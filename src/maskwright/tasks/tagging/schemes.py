@@ -78,13 +78,9 @@ _TYPES_ALONE = _Form("alone", "", re.compile(r"(?P<type>.+)", re.S))
 
 @dataclass(frozen=True)
 class Notation:
-    """The scheme of the tags of a file or a model, and how they are written.
+    """The scheme of the tags of a file or a model (a name of SCHEMES), and how they are written.
 
-    Attributes:
-        scheme: a name of SCHEMES.
-        form: where the type of an entity is in its tags.
-        is_lower: whether prefixes are lower case.
-        outside: how O is written.
+    is_lower: whether prefixes are lower case; outside: how O is written.
     """
 
     scheme: str
@@ -136,11 +132,7 @@ def find_notation(
 
     Tags are those of entities if O and a tag with B are among them, or if most of them have a prefix and O or B is
     among them. Without prefixes, they are types of entities if O is the most common tag, and most have several letters.
-
-    Args:
-        tags: All tags, of words or of a model.
-        rows: Tags by sentence, to tell IOB1 from BIO.
-        scheme: Known scheme, which decides what the tags leave open.
+    rows: tags by sentence, to tell IOB1 from BIO; scheme: a known one, which decides what the tags leave open.
     """
     counts = Counter(tags)
     for mark in MISSING_TAGS:
@@ -168,7 +160,6 @@ def find_notation(
 
 
 def _scheme_of(prefixes: Collection[str], notation: Notation, rows: Iterable[Sequence[str]]) -> str:
-    """Returns the scheme of tags with these prefixes."""
     if {"M", "W"} & set(prefixes):
         return "BMEWO" if "W" in prefixes and "S" not in prefixes else "BMES"
     if {"E", "S", "L", "U"} & set(prefixes):
@@ -278,17 +269,14 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        """Correct predictions / predicted entities; 0 if nothing is predicted."""
         return self.both / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """Correct predictions / gold entities; 0 if there are none."""
         return self.both / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
         return 2 * self.both / (self.gold + self.found) if self.gold + self.found else 0.0
 
 

@@ -122,7 +122,6 @@ class Tagging(Task):
         return [sorted(set(row.tags or ())) for row in rows]
 
     def why_unscored(self, rows: Sequence[Sentence]) -> Unscored | None:
-        """Returns a reason if no word has a tag of this model."""
         read = self._reading(rows)[1]
         found = {tag for row in rows for tag in row.tags or () if read[tag] not in (OUTSIDE, MISSING)}
         if not found or any(self._is_known(read[tag]) for tag in found):
@@ -156,7 +155,6 @@ class Tagging(Task):
 
     @property
     def deciding_metrics(self) -> tuple[str, ...]:
-        """entity_f1, strict_entity_f1 and accuracy; without a scheme accuracy and macro_f1."""
         return ("accuracy", "macro_f1") if self.scheme is None else ("entity_f1", "strict_entity_f1", "accuracy")
 
     @property
@@ -166,10 +164,8 @@ class Tagging(Task):
     def read_labels(
         self, rows: Rows, file: str | None = None, skip_bad_rows: bool = False, target: Any = None
     ) -> tuple[list[Sentence], GoldTags]:
-        """Reads the tags of sentences, in whichever scheme and spelling they are.
-
-        Raises RowErrors listing every unknown tag; with `skip_bad_rows` such sentences are skipped, as always those
-        without any tag.
+        """Reads the tags of sentences, in whichever scheme and spelling they are; skips sentences without any tag.
+        Raises RowErrors listing every unknown tag unless `skip_bad_rows`.
         """
         notation, read = self._reading(rows)
         found = GoldTags(notation)
@@ -219,7 +215,6 @@ class Tagging(Task):
         return f"{prefix}-{known}" if known else tag
 
     def label_of(self, tag: str) -> str:
-        """Returns a tag of `schemes` as the labels of the model write it."""
         return self._label.get(tag, tag)
 
     def _target(self, tag: str) -> int:
@@ -230,7 +225,6 @@ class Tagging(Task):
         return self._number.get(tag, next((n for n, own in enumerate(self.tags) if split_tag(own)[1] == type), 0))
 
     def repair_tags(self, tags: Sequence[str]) -> Sequence[str]:
-        """Re-encodes tags to be valid in the scheme. Without a scheme: unchanged."""
         if self.scheme is None:
             return tags
         repaired = repair(tags, self.scheme)[0]
@@ -263,25 +257,17 @@ class Tagging(Task):
     def tokenize(
         self, rows: Rows, tokenizer: Tokenizer, max_length: int | None, targets: Any, counts: TextCounts
     ) -> TaggedExamples:
-        """Tokenizes sentences as windows of at most `max_length` tokens; see `window_sentences`."""
         return window_sentences(rows, tokenizer, max_length, targets, counts=counts)
 
     def unlabeled(
         self, rows: Sequence[Any], tokenizer: Tokenizer, max_length: int | None = None, *, counts: TextCounts
     ) -> TaggedExamples:
-        """Tokenizes sentences, or texts split into words by the segmenter, as windows without tags."""
         return window_sentences(as_sentences(rows, self.segment), tokenizer, max_length, counts=counts)
 
     def segment(self, text: str) -> list[Span]:
-        """Returns the characters of the words of a text.
-
-        Raises InputError for a model whose words no segmenter finds, MissingExtraError for a segmenter that is not
-        installed.
-        """
         return segment(text, self.segmenter)
 
     def facts(self, examples: Examples, name: str) -> list[str]:
-        """The scheme and the spelling of the tags, and how predictions will split text."""
         assert isinstance(examples, TaggedExamples) and examples.gold is not None
         notation = examples.gold.notation
         found = []
@@ -349,7 +335,6 @@ class Tagging(Task):
         return {self.name: len(batch.labels["places"])}
 
     def outcome(self, model: Model, batch: Batch) -> LossSums:
-        """Summed loss and number of correct tags of a batch with the labels of TaggedExamples.batch."""
         logits = model.logits(batch).float()[batch.labels["places"]]  # [words, labels]
         tags, counts = batch.labels["tags"], self.counts(batch)
         if not self.crf:
@@ -439,7 +424,6 @@ class Tagging(Task):
         return mean
 
     def losses(self, logits: Tensor, examples: Examples) -> Tensor:
-        """Mean cross-entropy over the words of each sentence: float32 [sentences]."""
         assert isinstance(examples, TaggedExamples) and examples.targets is not None
         words = F.cross_entropy(logits, examples.targets, reduction="none", ignore_index=IGNORED)
         counts = (examples.targets != IGNORED).split(examples.num_words_by_row)
@@ -498,7 +482,9 @@ class Tagging(Task):
         if self.scheme is None:
             counts = [[sum(one == other for one, other in row), len(row)] for row in pairs]
             return ScoredPredictions("accuracy", np.array(counts, dtype=np.float64), share, right)
-        return ScoredPredictions("entity_f1", np.array(_entity_counts(gold, found), dtype=np.float64), f1, right)
+        each = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
+        entities = np.array([[one.gold, one.found, one.both] for one in each], dtype=np.float64)
+        return ScoredPredictions("entity_f1", entities, f1, right)
 
     def is_right(self, examples: Examples, row: int, answer: Mapping[str, Any]) -> bool:
         return all(gold == predicted for gold, predicted in self.class_pairs(examples, row, answer))
@@ -510,7 +496,6 @@ class Tagging(Task):
         return [(self.labels[number], tag) for number, tag in pairs if number != IGNORED]
 
     def table_rows(self, answer: Mapping[str, Any]) -> list[TableRow]:
-        """Returns one row per entity, or per word if the tags have no scheme, after a first one for the text."""
         if "entities" not in answer:
             each = zip(answer["tokens"], answer["tags"], answer["scores"], strict=True)
             return [TableRow("", "", None), *(TableRow(word, tag, score) for word, tag, score in each)]
@@ -525,9 +510,3 @@ class Tagging(Task):
 
 def _by_sentence(names: list[str], examples: TaggedExamples) -> list[list[str]]:
     return [names[start:end] for start, end in pairwise(examples.starts.tolist())]
-
-
-def _entity_counts(gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Number of gold, predicted and correct entities of each sentence."""
-    rows = [agreement([truth], [guess], spans)[""] for truth, guess in zip(gold, found, strict=True)]
-    return [[row.gold, row.found, row.both] for row in rows]

@@ -53,7 +53,6 @@ class PublishedRow:
 
     @property
     def values(self) -> dict[str, float]:
-        """Column name -> plain number."""
         return {column: score.value for column, score in self.scores.items()}
 
 
