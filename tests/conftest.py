@@ -1,6 +1,7 @@
 """Shared set-up: hypothesis without time limits (the machine may be busy), the data folder, one thread, no fsync."""
 
 import datetime
+import json
 import os
 import sys
 import zlib
@@ -85,6 +86,18 @@ def maskwright(monkeypatch, capsys):
             sys.exit(0)
         captured = capsys.readouterr()
         return exit_of_program.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def as_json(maskwright):
+    """Run a command with --json that must succeed; returns what it prints."""
+
+    def run(*words):
+        code, out, err = maskwright(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
 
     return run
 

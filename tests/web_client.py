@@ -1,7 +1,5 @@
 """What tests of the servers share: requests with exact headers, and a server that runs in a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
@@ -10,12 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    pass
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -86,6 +78,14 @@ def read_all(connection):
         while data := connection.recv(1 << 16):
             found += data
     return found
+
+
+def until(happens, seconds=30):
+    """Wait for a condition."""
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def run_async(coroutine):

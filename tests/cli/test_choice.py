@@ -47,10 +47,9 @@ def folder(tmp_path_factory):
     return root
 
 
-def test_evaluate_gives_accuracy_alone(folder, maskwright):
-    code, out, _ = maskwright("evaluate", folder / "model", folder / "dev.csv", "--json", "--errors", 3)
-    result = json.loads(out)
-    assert code == 0 and result["task"] == "choice" and result["examples"] == 16
+def test_evaluate_gives_accuracy_alone(folder, as_json, maskwright):
+    result = as_json("evaluate", folder / "model", folder / "dev.csv", "--errors", 3)
+    assert result["task"] == "choice" and result["examples"] == 16
     assert set(result["metrics"]) == {"accuracy", "ece"} and result["truncated"] == 0
     assert all(error["gold"] != error["label"] for error in result["errors"])
     code, out, _ = maskwright("evaluate", folder / "model", folder / "dev.csv", "--errors", 3)
@@ -68,9 +67,8 @@ def test_files_are_answered_row_by_row(folder, maskwright, tmp_path):
         assert (line["text"], line["text_pair"], line["gold"]) == (row["context"], row["question"], row["label"])
         assert line["choices"] == row["choices"] and line["choice"] == row["choices"][line["label"]]
         assert sum(line["probabilities"]) == pytest.approx(1) and line["score"] == max(line["probabilities"])
-    code, _, _ = maskwright(
-        "predict", folder / "model", "--input", folder / "dev.csv", "--output", tmp_path / "answers.csv"
-    )
+    words = ("--input", folder / "dev.csv", "--output", tmp_path / "answers.csv")
+    code, _, _ = maskwright("predict", folder / "model", *words)
     assert code == 0 and len(list(csv.DictReader((tmp_path / "answers.csv").open(encoding="utf-8")))) == 16
     for row in given:
         row.pop("label")
@@ -80,11 +78,10 @@ def test_files_are_answered_row_by_row(folder, maskwright, tmp_path):
     assert "gold" not in again[0]
 
 
-def test_one_row_is_answered_on_the_command_line(folder, maskwright, refused):
+def test_one_row_is_answered_on_the_command_line(folder, as_json, maskwright, refused):
     words = ["predict", folder / "model", "the cat was here .", "--choice", "cat left .", "--choice", "dog left ."]
-    code, out, _ = maskwright(*words, "--pair", "then the", "--json")
-    answer = json.loads(out)
-    assert code == 0 and answer["choice"] in ("cat left .", "dog left .") and len(answer["probabilities"]) == 2
+    answer = as_json(*words, "--pair", "then the")
+    assert answer["choice"] in ("cat left .", "dog left .") and len(answer["probabilities"]) == 2
     code, out, _ = maskwright(*words)
     assert code == 0 and "left ." in out
     for bad, said in (

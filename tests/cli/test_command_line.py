@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from maskwright.cli import app as command_line
-from maskwright.cli.app import COMMANDS, RETIRED, renamed
+from maskwright.cli.app import COMMANDS, RETIRED, renamed, whole_app
 from maskwright.cli.common import print_json
 from maskwright.core.config import command_line as command_line_of
 from maskwright.core.config import to_dict
@@ -52,6 +53,14 @@ def test_earlier_names_are_not_in_the_help(maskwright):
     assert shown == [name for commands in COMMANDS.values() for name in commands]
     assert not set(shown) & set(RETIRED)
     assert re.findall(r"^╭─ (\w+) ", out, flags=re.MULTILINE) == ["Options", *COMMANDS]
+
+
+def test_the_line_of_a_command_is_the_first_of_its_own_help():
+    own = {
+        name: command.help.split("\n\n")[0] for name, command in typer.main.get_command(whole_app()).commands.items()
+    }
+    listed = {name: about for commands in COMMANDS.values() for name, (_, about) in commands.items()}
+    assert {name: " ".join(text.split()) for name, text in own.items()} == listed
 
 
 ROWS = "text\tlabel\n" + "".join(f"a good film {row}\tpos\na bad film {row}\tneg\n" for row in range(10))
@@ -175,8 +184,7 @@ def test_torchrun_with_a_command_of_one_process_is_rejected(cluster, monkeypatch
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.setattr(command, "run_member", lambda launch, run, *, debug: run())
     code, _, err = maskwright("plan")
-    assert code == 2
-    assert err == "error: maskwright plan runs in one process: start it without torchrun.\n"
+    assert code == 2 and err == "error: maskwright plan runs in one process: start it without torchrun.\n"
 
 
 @pytest.mark.parametrize("name", command_line.SHARED)

@@ -24,8 +24,7 @@ def test_a_run_prints_json_alone_and_is_not_run_twice(teacher: Path, tmp_path: P
     given = words(teacher, tmp_path, corpus(tmp_path))
     code, first, _ = maskwright(*given, "--json")
     found = json.loads(first)
-    assert code == 0
-    assert set(found) == {"run", "model", "report", "metric", "score_kept", "baseline", "rows"}
+    assert code == 0 and set(found) == {"run", "model", "report", "metric", "score_kept", "baseline", "rows"}
     assert Path(found["model"], "model.safetensors").is_file() and Path(found["report"]).is_file()
     assert [row["layers"] for row in found["rows"][:2]] == [2, 1]
     assert json.loads(maskwright(*given, "--json")[1]) == found

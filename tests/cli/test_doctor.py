@@ -21,11 +21,10 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_findings_are_reported_worst_first_and_are_not_errors(maskwright, files):
+def test_findings_are_reported_worst_first_and_are_not_errors(as_json, maskwright, files):
     words = ("doctor", files / "train.tsv", "--dev", files / "dev.tsv")
-    code, out, _ = maskwright(*words, "--json")
-    found = lines_of(out)[0]
-    assert code == 0 and [one["name"] for one in found["findings"]] == ["label-conflicts", "leaks", "duplicates"]
+    found = as_json(*words)
+    assert [one["name"] for one in found["findings"]] == ["label-conflicts", "leaks", "duplicates"]
     assert found["files"][0]["rows"] == 43 and found["findings"][1]["places"][0]["line"] == 43
     code, out, _ = maskwright(*words, "--fix", files / "fixed.tsv", "-o", files / "page.html")
     assert code == 0 and "train.tsv:42  same as line 2" in out and "38 rows; left out" not in out
@@ -63,10 +62,9 @@ def test_doubtful_labels_of_a_file(maskwright, tmp_path):
     assert head.split("\t")[:4] == ["line", "label", "likely", "margin"] and int(first.split("\t")[0]) in lines
 
 
-def test_the_machine_says_what_auto_picks_and_what_is_missing(maskwright):
-    code, out, _ = maskwright("doctor", "--json")
-    facts = lines_of(out)[0]
-    assert code == 0 and facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
+def test_the_machine_says_what_auto_picks_and_what_is_missing(as_json, maskwright):
+    facts = as_json("doctor")
+    assert facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
     kinds = ("packed", "plain", "int8", "none")
     assert all(one["products"] in kinds and one["why"] for one in facts["engine"].values())
     assert {"attention", "layers", "batches", "small requests"} == set(facts["training"])
@@ -81,14 +79,11 @@ def test_a_pretrained_model_has_no_problem(maskwright):
     assert code == 0 and lines_of(out)[0]["head"] == "mlm" and lines_of(out)[0]["problems"] == []
 
 
-def test_a_model_folder_is_described_with_its_problems(maskwright, tmp_path):
+def test_a_model_folder_is_described_with_its_problems(as_json, maskwright, tmp_path):
     task = Classification(["no", "yes"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
-    code, out, _ = maskwright("doctor", tmp_path / "m", "--json")
-    facts = lines_of(out)[0]
-    assert (
-        code == 0 and facts["problems"] == [] and facts["labels"] == ["no", "yes"] and facts["task"] == "classification"
-    )
+    facts = as_json("doctor", tmp_path / "m")
+    assert facts["problems"] == [] and facts["labels"] == ["no", "yes"] and facts["task"] == "classification"
     assert facts["tokenizer"]["agreement"] == "matches the embedding matrix"
     code, out, _ = maskwright("doctor", tmp_path / "m")
     assert code == 0 and "No problem was found." in out
@@ -137,9 +132,8 @@ def test_doctor_names_the_format_and_what_is_left_out(maskwright, names):
     assert lines_of(out)[0]["files"][0]["bad_rows"] == 1
 
 
-def test_the_wrong_task_is_refused_before_anything_is_written(maskwright, names):
-    run = names.parent / "run"
-    code, _, err = maskwright("finetune", "classification", "--train", names, "-o", run)
-    assert code == 2 and "finetune tagging" in err and not run.exists()
-    code, _, err = maskwright("finetune", "tagging", "--train", names, "-o", run, "--overlap", "error")
-    assert code == 2 and "overlaps PER" in err and f"{names}:1" in err
+def test_the_wrong_task_is_refused_before_anything_is_written(refused, names):
+    words = ("--train", names, "-o", names.parent / "run")
+    refused("finetune tagging", "finetune", "classification", *words)
+    refused("overlaps PER", "finetune", "tagging", *words, "--overlap", "error")
+    assert not (names.parent / "run").exists()

@@ -44,8 +44,7 @@ def test_the_setting_of_training_is_followed_by_predict_and_evaluate(maskwright,
 
     code, out, err = maskwright("predict", run / "model", TEXT_OF["bird"], "rain fell", "--json")
     long, short = lines_of(out)
-    assert (code, "cut" in err) == (0, False)
-    assert long["loudest"]["windows"] > 5 and "loudest" not in short
+    assert (code, "cut" in err) == (0, False) and long["loudest"]["windows"] > 5 and "loudest" not in short
     shown = TEXT_OF["bird"][long["loudest"]["start"] : long["loudest"]["end"]]
     assert 0 < len(tokenizer()(shown, add_special_tokens=False).ids) <= 22
     _, table, _ = maskwright("predict", run / "model", TEXT_OF["bird"])

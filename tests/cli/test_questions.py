@@ -18,12 +18,8 @@ def squad(count: int, shift: int) -> dict:
         context = f"{first} lives in {here} near sea {n + shift * 100}. {second} lives in {there}."
         asked = other if n % 3 == 0 else second
         golds = [] if n % 3 == 0 else [{"text": there, "answer_start": context.rindex(there)}]
-        entry = {
-            "id": f"{shift}-{n}",
-            "question": f"Where does {asked} live?",
-            "answers": golds,
-            "is_impossible": not golds,
-        }
+        entry = {"id": f"{shift}-{n}", "question": f"Where does {asked} live?"}
+        entry |= {"answers": golds, "is_impossible": not golds}
         paragraphs.append({"context": context, "qas": [entry]})
     return {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
 
@@ -52,14 +48,8 @@ def test_answers_are_json_with_places_in_the_context(folder, maskwright):
 
 def test_a_context_comes_from_a_file_too_and_people_see_a_table(folder, maskwright, tmp_path):
     (tmp_path / "text.txt").write_text("Anna lives in Rome.\nBob lives in Oslo.\n", encoding="utf-8")
-    words = [
-        "answer",
-        folder / "run/model",
-        "--question",
-        "Where does Bob live?",
-        "--context-file",
-        tmp_path / "text.txt",
-    ]
+    words = ["answer", folder / "run/model", "--question", "Where does Bob live?"]
+    words += ["--context-file", tmp_path / "text.txt"]
     code, out, _ = maskwright(*words, "--trace")
     assert code == 0 and "(no answer)" in out and "(whitespace)" in out and "TK1 " in out
     assert out.startswith("Where does Bob live?   ")  # the title is one line, however narrow the table
@@ -69,13 +59,7 @@ def test_a_context_comes_from_a_file_too_and_people_see_a_table(folder, maskwrig
 def test_files_of_questions_are_answered(folder, maskwright, tmp_path):
     code, out, _ = maskwright("predict", folder / "run/model", "--input", folder / "test.json", "--json")
     assert code == 0 and len(out.splitlines()) == 20 and "gold" in json.loads(out.splitlines()[0])
-    asked = [
-        entry["id"]
-        for part in json.loads((folder / "test.json").read_text())["data"]
-        for paragraph in part["paragraphs"]
-        for entry in paragraph["qas"]
-    ]
-    assert [json.loads(line)["id"] for line in out.splitlines()] == asked
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [f"2-{n}" for n in range(20)]
     known = {"id": "q7", "question": "Where?", "context": "Bob lives in Oslo.", "answers": ["Oslo"]}
     (tmp_path / "known.jsonl").write_text(json.dumps(known) + "\n", encoding="utf-8")
     code, out, _ = maskwright("predict", folder / "run/model", "--input", tmp_path / "known.jsonl", "--json")

@@ -37,23 +37,21 @@ def test_reset_state_is_another_run(folder: Path, refused):
     refused("reset_state", *same, "--reset-state")
 
 
-def test_gradients_are_shown_for_every_network(folder: Path, maskwright, refused):
+def test_gradients_are_shown_for_every_network(folder: Path, as_json, maskwright, refused):
     models, text = (folder / "rnn/model", folder / "lstm/model"), folder / "corpus.txt"
     words = ["inspect", *models, "--view", "gradients", "--input", text, "--distance", 10]
-    code, out, _ = maskwright(*words, "--untrained", "--json", "-o", folder / "g.html")
-    found = json.loads(out)
-    assert code == 0 and len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
+    found = as_json(*words, "--untrained", "-o", folder / "g.html")
+    assert len(found) == 4 and all(len(one["norms"]) == 10 for one in found)
     assert "untrained" in (folder / "g.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "factor per step" in out
     refused("--input", "inspect", folder / "rnn/model", "--view", "gradients")
 
 
-def test_cells_are_found_and_drawn(folder: Path, maskwright, refused):
+def test_cells_are_found_and_drawn(folder: Path, as_json, maskwright, refused):
     words = ["inspect", "cells", folder / "lstm/model", folder / "corpus.txt", "--max-tokens", 2000]
-    code, out, _ = maskwright(*words, "--rule", "line", "--top", 2, "--unit", "1:3", "-o", folder / "c.html", "--json")
-    found = json.loads(out)
-    assert code == 0 and len(found["units"]) == 2 and found["units"][0]["rule"] == "line"
+    found = as_json(*words, "--rule", "line", "--top", 2, "--unit", "1:3", "-o", folder / "c.html")
+    assert len(found["units"]) == 2 and found["units"][0]["rule"] == "line"
     assert "Layer 1, unit 3" in (folder / "c.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "searched" in out
@@ -65,20 +63,8 @@ def test_cells_are_found_and_drawn(folder: Path, maskwright, refused):
 
 def test_a_ladder_prints_its_table_and_goes_on(folder: Path, maskwright, refused):
     train, dev = labeled(folder / "train.tsv", 40, 1), labeled(folder / "dev.tsv", 20, 2)
-    words = [
-        "experiment",
-        "ladder",
-        "--data",
-        train,
-        "--dev",
-        dev,
-        "--only",
-        "words",
-        "--seeds",
-        1,
-        "-o",
-        folder / "ladder",
-    ]
+    words = ["experiment", "ladder", "--data", train, "--dev", dev]
+    words += ["--only", "words", "--seeds", 1, "-o", folder / "ladder"]
     code, out, _ = maskwright(*words)
     assert code == 0 and "bag of words" in out and "report:" in out
     _, out, _ = maskwright(*words, "--json")

@@ -1,6 +1,5 @@
 """Recurrent translation models on the command line: alignments as pictures, BLEU by length, sentence embeddings."""
 
-import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,33 +38,19 @@ def test_alignments_are_drawn_beside_the_translations(folder: Path, maskwright, 
 
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_translated(folder: Path, refused, tmp_path: Path):
-    refused(
-        "written as .svg, .png or .html",
-        "translate",
-        folder / "attention/model",
-        "w1",
-        "--alignments",
-        tmp_path / "x.gif",
-    )
-    refused(
-        "no attention, so there are no alignments",
-        "translate",
-        folder / "plain/model",
-        "w1",
-        "--alignments",
-        tmp_path / "x.svg",
-    )
+    for name, ending, said in (
+        ("attention", "gif", "written as .svg, .png or .html"),
+        ("plain", "svg", "no attention"),
+    ):
+        refused(said, "translate", folder / name / "model", "w1", "--alignments", tmp_path / f"x.{ending}")
     assert not list(tmp_path.iterdir())
 
 
-def test_translators_are_compared_by_length(folder: Path, maskwright, refused, tmp_path: Path):
+def test_translators_are_compared_by_length(folder: Path, as_json, maskwright, refused, tmp_path: Path):
     models = [folder / "attention/model", folder / "plain/model"]
     data = ["--data", folder / "dev.src", "--data", folder / "dev.tgt"]
-    code, out, _ = maskwright(
-        "inspect", *models, "--view", "lengths", *data, "--groups", 3, "--json", "--quiet", "-o", tmp_path / "l.html"
-    )
-    found = json.loads(out)
-    assert code == 0 and [one["name"] for one in found] == [str(model) for model in models]
+    found = as_json("inspect", *models, "--view", "lengths", *data, "--groups", 3, "--quiet", "-o", tmp_path / "l.html")
+    assert [one["name"] for one in found] == [str(model) for model in models]
     assert sum(found[0]["rows"]) == 30 and found[0]["rows"] == found[1]["rows"]
     assert all(0 <= share <= 1 for one in found for share in one["token_accuracy"] + one["exact"])
     assert "Scores by length" in (tmp_path / "l.html").read_text(encoding="utf-8")

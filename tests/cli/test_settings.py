@@ -222,8 +222,7 @@ def test_a_rare_setting_is_set_by_name_or_by_its_deprecated_option(command, caps
         shown = capsys.readouterr()
         found.append(json.loads(shown.out))
         assert ("--set keep=VALUE" in shown.err) == ("--keep" in words)
-    assert found[0] == found[1]
-    assert (found[0]["keep"], found[0]["model"]) == (5, {"positions": "rotary"})
+    assert found[0] == found[1] and (found[0]["keep"], found[0]["model"]) == (5, {"positions": "rotary"})
     assert "--keep " not in shown_help(command, capsys, "pretrain")
     with pytest.raises(ConfigError, match="--set keep is 0"):
         command.main([*start, "--set", "keep=0"], standalone_mode=False)

@@ -30,13 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run_once) -> Path:
 
 def test_texts_are_translated_in_their_order_with_scores_and_others(folder: Path, maskwright, monkeypatch):
     texts = ["w1 w2 w3", "w4", "w5 w6"]
-    code, out, _ = maskwright("translate", folder / "run/model", *texts, "--beam", 3, "--quiet")
+    words = ("translate", folder / "run/model", *texts, "--beam", 3, "--quiet")
+    code, out, _ = maskwright(*words)
     assert code == 0 and len(out.splitlines()) == 3
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
     assert maskwright("translate", folder / "run/model", "--beam", 3, "--quiet")[1] == out
-    _, lines, _ = maskwright(
-        "translate", folder / "run/model", *texts, "--beam", 3, "--results", 2, "--json", "--quiet"
-    )
+    _, lines, _ = maskwright(*words, "--results", 2, "--json")
     found = [json.loads(line) for line in lines.splitlines()]
     assert [one["source"] for one in found] == texts
     assert [one["translation"] for one in found] == out.splitlines()
@@ -48,9 +47,8 @@ def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwri
     source = folder / "dev.src"
     plain = tmp_path / "in.txt"
     plain.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-    code, _, _ = maskwright(
-        "translate", folder / "run/model", "--input", plain, "--output", tmp_path / "out.txt", "--quiet"
-    )
+    words = ("--input", plain, "--output", tmp_path / "out.txt", "--quiet")
+    code, _, _ = maskwright("translate", folder / "run/model", *words)
     lines = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
     assert code == 0 and len(lines) == 20
     translator = mw.Translator(str(folder / "run/model"))
@@ -59,12 +57,10 @@ def test_a_file_is_written_whole_and_python_gives_the_same(folder: Path, maskwri
     assert len(both[0]) == 2 and both[0][0].score >= both[0][1].score
 
 
-def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
-    code, out, _ = maskwright(
-        "evaluate", folder / "run/model", folder / "dev.src", folder / "dev.tgt", "--json", "--quiet"
-    )
-    result = json.loads(out)
-    assert code == 0 and result["task"] == "translation" and result["examples"] == 20
+def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, as_json, maskwright):
+    words = ("evaluate", folder / "run/model", folder / "dev.src", folder / "dev.tgt", "--quiet")
+    result = as_json(*words)
+    assert result["task"] == "translation" and result["examples"] == 20
     assert {"token_accuracy", "perplexity"} <= result["metrics"].keys()
     if "bleu" in result["metrics"]:  # where sacrebleu is installed
         assert 0 <= result["metrics"]["bleu"] <= 100 and "tok:13a" in result["signatures"]["bleu"]
@@ -72,9 +68,7 @@ def test_a_translator_is_scored_on_pairs_and_predicts(folder: Path, maskwright):
     assert "translation" in json.loads(out)
     _, out, _ = maskwright("predict", folder / "run/model", "w1 w2", "--quiet")
     assert "translation" in out and "label" not in out
-    _, out, _ = maskwright(
-        "evaluate", folder / "run/model", folder / "dev.src", folder / "dev.tgt", "--errors", 2, "--quiet"
-    )
+    _, out, _ = maskwright(*words, "--errors", 2)
     assert ", predicted " not in out and ("% of the tokens of" in out or result["metrics"]["token_accuracy"] == 1)
 
 

@@ -35,12 +35,9 @@ def folder(tmp_path_factory):
     return root
 
 
-def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_path):
-    code, out, _ = maskwright(
-        "evaluate", folder / "a", folder / "dev.tsv", "--calibrate", "-o", tmp_path / "c", "--json"
-    )
-    result = lines_of(out)[0]
-    assert code == 0 and result["model"] == str(tmp_path / "c") and result["decisions"] == 80
+def test_calibrate_changes_probabilities_and_no_answer(as_json, maskwright, folder, tmp_path):
+    result = as_json("evaluate", folder / "a", folder / "dev.tsv", "--calibrate", "-o", tmp_path / "c")
+    assert result["model"] == str(tmp_path / "c") and result["decisions"] == 80
     _, before, _ = maskwright("predict", folder / "a", "--input", folder / "test.tsv", "--json")
     _, after, _ = maskwright("predict", tmp_path / "c", "--input", folder / "test.tsv", "--json")
     pairs = list(zip(lines_of(before), lines_of(after), strict=True))
@@ -56,14 +53,14 @@ def test_calibrate_changes_probabilities_and_no_answer(maskwright, folder, tmp_p
     assert lines_of(out)[0]["metrics"]["ece"] == pytest.approx(result["after"]["ece"])
 
 
-def test_taggers_are_calibrated_by_word_and_numbers_are_not(maskwright, folder, tmp_path):
+def test_taggers_are_calibrated_by_word_and_numbers_are_not(maskwright, refused, folder, tmp_path):
     code, out, _ = maskwright(
         "evaluate", folder / "tags", folder / "dev.conll", "--calibrate", "-o", tmp_path / "t", "--json"
     )
     assert code == 0 and lines_of(out)[0]["decisions"] == 8
     numbers = labeled(tmp_path / "n.tsv", [("cat", "1"), ("mat", "2")], "text\tscore")
-    code, _, err = maskwright("evaluate", folder / "score", numbers, "--calibrate", "-o", tmp_path / "n")
-    assert code == 2 and "no class probabilities" in err and not (tmp_path / "n").exists()
+    refused("no class probabilities", "evaluate", folder / "score", numbers, "--calibrate", "-o", tmp_path / "n")
+    assert not (tmp_path / "n").exists()
 
 
 def test_predict_abstains_says_so_and_counts(maskwright, folder, tmp_path):
@@ -109,7 +106,7 @@ def test_two_models_are_compared_and_a_page_shows_it(maskwright, folder, tmp_pat
     assert code == 0 and "difference" in shown and found["comparison"]["sentence"] in shown
 
 
-def test_a_run_calibrates_on_its_dev_rows(maskwright, folder, tmp_path):
+def test_a_run_calibrates_on_its_dev_rows(maskwright, refused, folder, tmp_path):
     tiny().save(tmp_path / "base")
     labeled(tmp_path / "train.tsv", rows(60, 5))
     words = ["finetune", "classification", "--model", tmp_path / "base", "--train", tmp_path / "train.tsv"]
@@ -122,5 +119,4 @@ def test_a_run_calibrates_on_its_dev_rows(maskwright, folder, tmp_path):
     assert "temperature" in (tmp_path / "run/report.html").read_text()
     code, out, _ = maskwright(*words)
     assert code == 0 and "calibration error" in out
-    code, _, err = maskwright("finetune", "regression", *words[2:])
-    assert code == 2 and "classification and tagging" in err
+    refused("classification and tagging", "finetune", "regression", *words[2:])

@@ -80,8 +80,7 @@ def test_a_trace_shows_the_shapes_by_words_and_by_pieces(maskwright, models):
 def test_a_text_too_long_is_cut_and_said(maskwright, models):
     for command in ("predict", "embed"):
         code, out, err = maskwright(command, models / "tickets", "cat " * 200, "--json", "--quiet")
-        assert code == 0 and len(lines_of(out)) == 1
-        assert "1 of 1 text was truncated" in err
+        assert code == 0 and len(lines_of(out)) == 1 and "1 of 1 text was truncated" in err
 
 
 def test_bad_rows_stop_a_prediction_or_are_skipped_on_request(maskwright, models, tmp_path):
@@ -91,8 +90,7 @@ def test_bad_rows_stop_a_prediction_or_are_skipped_on_request(maskwright, models
     assert code == 2 and "in.jsonl:2" in err
     assert "in.jsonl:3" in err and not (tmp_path / "out.jsonl").exists()
     code, _, err = maskwright(*words, "--skip-bad-rows")
-    assert code == 0 and "2 bad rows" in err
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    assert code == 0 and "2 bad rows" in err and len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_large_file_is_answered_in_little_memory(maskwright, models, tmp_path, monkeypatch):
@@ -133,12 +131,11 @@ def test_a_signal_in_the_middle_leaves_no_half_of_a_file(maskwright, models, tmp
 # -- evaluate ------------------------------------------------------------------------------------------------------
 
 
-def test_evaluate_prints_task_examples_and_metrics(maskwright, models, tmp_path):
+def test_evaluate_prints_task_examples_and_metrics(as_json, models, tmp_path):
     rows = [("a bill", "Billing"), ("a bug", "Software"), ("a cable", "Hardware")]
     file = labeled(tmp_path / "dev.tsv", rows, "body\ty")
-    code, out, _ = maskwright("evaluate", models / "tickets", file, "--columns", "text=body,label=y", "--json")
-    result = lines_of(out)[0]
-    assert code == 0 and (result["task"], result["examples"]) == ("classification", 3)
+    result = as_json("evaluate", models / "tickets", file, "--columns", "text=body,label=y")
+    assert (result["task"], result["examples"]) == ("classification", 3)
     assert {"accuracy", "macro_f1", "matthews", "ece"} <= set(result["metrics"])
     assert all(-1 <= value <= 1 for value in result["metrics"].values())
 
@@ -165,25 +162,22 @@ def test_evaluate_a_pre_trained_model_on_text(maskwright, models, tmp_path):
     assert result["metrics"]["perplexity"] > 1
     assert maskwright(*words)[1] == out, "equal seeds, equal masks"
     guessed = result["tokens"]
-    assert 1 < guessed < 50
-    assert f"{guessed} tokens of " in maskwright(*words[:-1])[1].splitlines()[0]
+    assert 1 < guessed < 50 and f"{guessed} tokens of " in maskwright(*words[:-1])[1].splitlines()[0]
     (tmp_path / "one.txt").write_text(documents[0] + "\n", encoding="utf-8")
     code, out, err = maskwright("evaluate", models / "pretrained", tmp_path / "one.txt", "--json")
-    assert code == 0
-    assert set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "mlm_baseline", "perplexity"}
+    assert code == 0 and set(lines_of(out)[0]["metrics"]) == {"mlm_accuracy", "mlm_baseline", "perplexity"}
     assert "one document" in err
 
 
 # -- fill-mask and next-sentence -----------------------------------------------------------------------------------
 
 
-def test_fill_mask_gives_candidates_for_every_mask(maskwright, models):
+def test_fill_mask_gives_candidates_for_every_mask(as_json, maskwright, models):
     text = "the [MASK] sat on the [MASK] ."
-    code, out, _ = maskwright("fill-mask", models / "pretrained", text, "--top-k", 3, "--json")
-    result = lines_of(out)[0]
-    assert code == 0 and [len(mask["predictions"]) for mask in result["masks"]] == [3, 3]
+    result = as_json("fill-mask", models / "pretrained", text, "--top-k", 3)
+    assert [len(mask["predictions"]) for mask in result["masks"]] == [3, 3]
     code, out, _ = maskwright("fill-mask", models / "pretrained", text)
-    assert "mask 2 of 2" in out and "filled:" in out
+    assert code == 0 and "mask 2 of 2" in out and "filled:" in out
 
 
 def test_fill_mask_shows_the_whole_vocabulary_or_named_words(maskwright, models):
@@ -201,8 +195,7 @@ def test_next_sentence_judges_candidates_and_files(maskwright, models, tmp_path)
     seconds = ("--pair", "he bought milk .", "--pair", "penguins are birds .")
     code, out, _ = maskwright(*words, first, first, *seconds, "--json")
     found = lines_of(out)
-    assert code == 0
-    assert [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
+    assert code == 0 and [row["text_pair"] for row in found] == ["he bought milk .", "penguins are birds ."]
     assert all(row["label"] == ("IsNext" if row["is_next"] >= 0.5 else "NotNext") for row in found)
     file = labeled(tmp_path / "p.tsv", [(first, row["text_pair"]) for row in found], "text\ttext_pair")
     code, out, _ = maskwright(*words, "--input", file, "--json")

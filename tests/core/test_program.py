@@ -148,8 +148,7 @@ def test_a_resumed_job_counts_its_rate_from_where_it_began(clock: list[float], c
         clock[0] += 20
         job.update(700, "loss 2.0")
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "training: 700/1,000 steps, 5.0/s, 1:00 left; loss 2.0\n"
+    assert captured.out == "" and captured.err == "training: 700/1,000 steps, 5.0/s, 1:00 left; loss 2.0\n"
 
 
 def test_lines_come_every_ten_seconds_and_never_when_quiet(clock: list[float], capsys: pytest.CaptureFixture[str]):

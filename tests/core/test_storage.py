@@ -57,8 +57,7 @@ def test_a_file_that_cannot_be_written_keeps_its_old_content(tmp_path: Path, mon
         monkeypatch.setattr(storage, "fs", FailingFileSystem(fail_at))
         with pytest.raises(StorageError, match="No space left"):
             storage.write_text(path, "new")
-        assert path.read_text() == "old"
-        assert [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
+        assert path.read_text() == "old" and [entry.name for entry in tmp_path.iterdir()] == ["file.txt"]
 
 
 def test_an_invalid_path_is_reported_with_a_fix(tmp_path: Path):

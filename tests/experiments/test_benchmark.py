@@ -49,9 +49,6 @@ def part_of(result, name: str) -> dict:
     return next(part for part in result.facts["parts"] if part["name"] == name)
 
 
-# -- the whole of GLUE -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory, model: Path):
     root = tmp_path_factory.mktemp("glue")
@@ -114,9 +111,6 @@ def test_a_finished_benchmark_is_not_run_again(glue, monkeypatch):
     assert again.already_finished and again.facts == result.facts
     with pytest.raises(RunError, match="seeds"):
         run_benchmark(bench("glue", root / "data", config.model, root / "run", seeds=3, submission=True))
-
-
-# -- resuming, missing parts, bad rows ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -185,9 +179,6 @@ def test_a_grid_takes_the_best_setting_on_dev(tmp_path: Path, model: Path):
     assert len(runs) == 4  # the first seed of the choice is one of the three
 
 
-# -- the other benchmarks ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_squad_in_its_original_files(tmp_path: Path, model: Path):
     for version, can_refuse in (("1.1", False), ("2.0", True)):
@@ -226,9 +217,6 @@ def test_swag_in_its_original_files_and_a_set_like_it_without_its_table(tmp_path
         path.write_text("\n".join(map(json.dumps, rows)))
     assert set(numbers_of(run_benchmark(bench("swag", tmp_path / "codah", model, tmp_path / "other")))) == {"CODAH"}
     assert "Published" not in (tmp_path / "other" / "table.md").read_text()
-
-
-# -- the plan, the command, and rejected input -------------------------------------------------------------------------
 
 
 def test_the_plan_finds_plain_and_packed_files_and_counts_runs_and_steps(tmp_path: Path, model: Path):

@@ -15,10 +15,7 @@ from maskwright.core import storage
 from maskwright.core.errors import InputError, RowErrors
 from maskwright.experiments import layers as module
 from maskwright.experiments.config import LayerLabConfig
-from maskwright.experiments.layers import (
-    MIX,
-    layer_lab,
-)
+from maskwright.experiments.layers import MIX, layer_lab
 from maskwright.hub.folders import load_model
 from maskwright.inference.embed import NAMED_LAYERS, choose_layers
 from maskwright.inference.probing import feature_blocks, make_features
@@ -60,9 +57,6 @@ def opened(folder: Path, model: Path, max_length: int = 16) -> tuple[Model, Any]
     return encoder, Tagging.from_rows(rows).examples(rows, encoder.tokenizer, max_length)
 
 
-# -- features ------------------------------------------------------------------------------------------------------
-
-
 def test_features_are_the_layers_at_the_first_piece_of_each_word(tmp_path: Path, model: Path):
     encoder, examples = opened(tmp_path, model)
     features = make_features(encoder, [examples], tmp_path / "none", "fp32", 1e9)
@@ -92,9 +86,6 @@ def test_mapped_features_are_those_in_memory(tmp_path: Path, model: Path):
     mapped = make_features(encoder, [examples], tmp_path / "features", "bf16", 100)
     assert len(list((tmp_path / "features").glob("*.bin"))) == 5
     assert all(torch.equal(one, other) for one, other in zip(memory.layers, mapped.layers, strict=True))
-
-
-# -- runs ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("probe", "crf"), [("linear", False), pytest.param("bilstm", True, marks=pytest.mark.slow)])
@@ -167,9 +158,6 @@ def test_tags_that_are_no_entities_are_scored_by_accuracy_without_published_rows
     assert result.facts["main_metric"] == "accuracy" and result.facts["published"] == {}
     assert result.facts["left_out"] == ["sum-last-4", "concat-last-4"]
     assert result.rows[0]["mean"]["accuracy"] > 0.9
-
-
-# -- the command, and rejected input -----------------------------------------------------------------------------------
 
 
 def test_the_command_prints_the_table_and_what_is_next_or_json_alone(maskwright, refused, tmp_path: Path, model: Path):

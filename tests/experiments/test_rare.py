@@ -38,9 +38,6 @@ def rows_of(rare: int, rest: int):
     ]
 
 
-# -- parts ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("rare", "rest", "rate"), [(100, 900, 0.05), (100, 900, 0.1), (100, 900, 0.25)])
 def test_every_part_has_the_rate_and_no_row_is_in_two(rare, rest, rate):
     parts = MinorityClassSampler(rows_of(rare, rest), "hate", rate).splits(0)
@@ -75,8 +72,6 @@ def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(RowErrors, match="is missing"):
         MinorityClassSampler([*rows_of(20, 80), row("a", None)], "hate", 0.1)
 
-
-# -- scores --------------------------------------------------------------------------------------------------------
 
 PREDICTED = st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.booleans()), min_size=3, max_size=30).filter(
     lambda rows: any(gold for gold, _, _ in rows)
@@ -114,8 +109,6 @@ def test_intervals_hold_the_mean_and_a_clear_difference_is_beyond_noise():
     assert not good.minus(same, "f1")["beyond_noise"]
     assert good.interval("pr_auc")["mean"] == pytest.approx(good.observed[:, 0].mean())
 
-
-# -- the comparison ------------------------------------------------------------------------------------------------
 
 QUICK = {"epochs": 1, "lr": 3e-3, "batch_size": 16, "max_length": 16, "precision": "fp32"}
 

@@ -30,17 +30,14 @@ HEADS = (None, "mlm", "nsp", "pretraining", "rtd", "classification", "regression
 LABELS = {"classification": ["no", "perhaps", "yes"], "tagging": ["O", "B-A", "I-A"]}
 
 
+SIZES = {"vocab_size": len(tokenizer()), "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 24}
+SIZES |= {"max_position_embeddings": 40, "initializer_range": 0.3}
+
+
 def small(name: str, head: str | None = None, **changes) -> Model:
-    is_bag = name == "bag-small"
-    sizes = {
-        "vocab_size": len(tokenizer()),
-        "hidden_size": 16,
-        "num_hidden_layers": 0 if is_bag else 3,
-        "num_attention_heads": 1 if is_bag else 2,
-        "intermediate_size": 24,
-        "max_position_embeddings": 40,
-        "initializer_range": 0.3,
-    }
+    sizes = SIZES | {"num_hidden_layers": 3}
+    if name == "bag-small":
+        sizes |= {"num_hidden_layers": 0, "num_attention_heads": 1}
     if PRESETS[name].embedding_size:
         sizes["embedding_size"] = 8
     if PRESETS[name].question_sep_token_id is not None:
@@ -56,19 +53,8 @@ def small(name: str, head: str | None = None, **changes) -> Model:
 
 def small_translator(name: str = "transformer-mini", **changes) -> Model:
     """An encoder-decoder of two and three layers of 16, whose end token is rare."""
-    sizes = {
-        "vocab_size": len(tokenizer()),
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_decoder_layers": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 24,
-        "max_position_embeddings": 40,
-        "initializer_range": 0.3,
-        "pad_token_id": 0,
-        "decoder_start_token_id": 0,
-        "eos_token_id": tokenizer().token_to_id("[SEP]"),
-    }
+    sizes = SIZES | {"num_hidden_layers": 2, "num_decoder_layers": 3, "pad_token_id": 0, "decoder_start_token_id": 0}
+    sizes["eos_token_id"] = tokenizer().token_to_id("[SEP]")
     model = build(preset(name, **sizes | changes), "seq2seq", seed=3).eval()
     model.tokenizer = tokenizer()
     return model

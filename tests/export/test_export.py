@@ -90,10 +90,9 @@ def test_a_program_without_torch_gives_the_numbers_of_the_library(
 
 
 @pytest.mark.slow
-def test_the_command_prints_the_agreement(maskwright, refused, classifier_folder, tmp_path):
-    code, out, _ = maskwright("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["format"] == "onnx" and found["max_length"] == 20
+def test_the_command_prints_the_agreement(as_json, refused, classifier_folder, tmp_path):
+    found = as_json("export", classifier_folder, "-o", tmp_path / "out", "--max-length", "20")
+    assert found["format"] == "onnx" and found["max_length"] == 20
     assert found["agreement"]["outputs"]["logits"]["same_class"] == 1.0
     assert found["postprocessing"]["labels"] == ["no", "perhaps", "yes"]
     assert found["size_bytes"] == (tmp_path / "out" / "onnx" / "model.onnx").stat().st_size
@@ -141,11 +140,10 @@ def test_a_poor_int8_graph(refused, encoder_folder, typical, tmp_path):
     [
         (None, {"late": LateInteraction()}, "error", "vector for each token"),
         (None, {"prompts": {"q": "q: "}, "default_prompt": "q", "include_prompt": False}, "error", "prompt"),
-        ("mlm", {"sparse": "max"}, "warning", "logits of the vocabulary"),
+        pytest.param("mlm", {"sparse": "max"}, "warning", "logits of the vocabulary", marks=pytest.mark.slow),
     ],
 )
 def test_what_a_graph_does_not_give_is_told(maskwright, tmp_path, head, declared, kind, said):
-    pytest.importorskip("onnxscript", reason="the extra export is not installed")
     model = small("bert-tiny", head)
     model.sentence = SentenceSettings(**declared)
     model.save(tmp_path / "m")

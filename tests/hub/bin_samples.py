@@ -23,9 +23,6 @@ def saved(table, form="zip", **options) -> bytes:
     return stream.getvalue()
 
 
-# -- forged files ------------------------------------------------------------------------------------------------
-
-
 def zipped(parts: dict[str, bytes], packed: bool = False) -> bytes:
     """A zip as torch lays it out, with any parts."""
     stream = io.BytesIO()
@@ -75,9 +72,6 @@ def forged_pickle(kind=torch.FloatStorage, key="0", length=4, part=(), offset=0,
 def forged(numbers=bytes(range(16)), **claims) -> bytes:
     """The same as a zip with 16 bytes of numbers."""
     return zipped({"data.pkl": forged_pickle(**claims), "data/0": numbers, "version": b"3\n"})
-
-
-# -- what would run code, were it opened with pickle -------------------------------------------------------------
 
 
 def attacks(canary: str) -> dict[str, bytes]:

@@ -69,9 +69,6 @@ def rename(folder: Path, **names) -> Path:
     return folder
 
 
-# -- what a folder contains, and what is shared ------------------------------------------------------------------------
-
-
 def test_a_folder_has_the_updates_and_the_head_and_no_path_of_this_machine(tmp_path: Path):
     folder = make(tmp_path)
     names = {path.name for path in folder.iterdir()}
@@ -231,9 +228,6 @@ def test_base_and_adapter_may_move_together_or_the_adapter_alone(tmp_path: Path)
     assert mw.load(tmp_path / "there" / "adapter").num_labels == 3
     with pytest.raises(MissingFileError, match="is an adapter, and its base model is missing: .* does not exist"):
         mw.load(tmp_path / "elsewhere" / "deep" / "adapter")
-
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 
 def other_base(folder: Path) -> Path:

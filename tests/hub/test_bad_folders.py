@@ -33,9 +33,6 @@ def refuses(folder, said, error=ModelFolderError):
     return str(caught.value)
 
 
-# -- no model ----------------------------------------------------------------------------------------------------
-
-
 def test_an_empty_folder_is_no_model(tmp_path):
     refuses(tmp_path, "not a model folder: it has no config.json")
 
@@ -54,9 +51,6 @@ def test_a_folder_without_weights(folder):
     foreign(folder)
     (folder / "model.safetensors").unlink()
     refuses(folder, "has no model.safetensors")
-
-
-# -- pickles -----------------------------------------------------------------------------------------------------
 
 
 class Bomb:
@@ -101,9 +95,6 @@ def test_code_that_a_config_names_is_not_run(folder, tmp_path):
     foreign(folder, settings={"auto_map": {"AutoModel": "modeling.Model"}})
     model, _ = load_model(folder)
     assert type(model).__module__ == "maskwright.models.model" and not canary.exists()
-
-
-# -- configurations ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,9 +159,6 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(folder, monkeypat
     monkeypatch.setattr(torch, "empty", watched)
     refuses(folder, "requires")
     assert largest < 1_000_000
-
-
-# -- files that are damaged --------------------------------------------------------------------------------------
 
 
 def test_a_flipped_bit_anywhere_is_found(folder):

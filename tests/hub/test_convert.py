@@ -57,9 +57,6 @@ def refuses(source, out, said, error=ModelFolderError):
     assert not list(out.parent.glob(f"*{out.name}*"))
 
 
-# -- what comes out ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form, given", [("zip", "folder"), ("legacy", "file")])
 def test_every_tensor_comes_out_bit_for_bit_and_the_folder_loads(confined, form, given, tmp_path):
     table = old(tmp_path / "old", form=form)
@@ -188,9 +185,6 @@ def test_transformers_reads_the_same_from_the_bin_and_from_the_new_folder(confin
     ids = torch.tensor([[2, 7, 9, 3]])
     ours = load_model(tmp_path / "new")[0]
     assert torch.allclose(ours(input_ids=ids).logits, theirs(input_ids=ids).logits, atol=1e-5)
-
-
-# -- what does not -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("attack, form", [("os.system", "zip"), ("INST", "legacy")])

@@ -56,9 +56,6 @@ def same(a, b):
     return ours.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in ours.items())
 
 
-# -- round trips -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("tied", [True, False])
 def test_every_head_comes_back_bit_for_bit(family, tied, tmp_path):
@@ -83,9 +80,6 @@ def test_presets_are_written_in_their_familys_format(name):
     assert {family_for(config, head).model_type for head in family_named(config.family).classes.values()} == {
         config.family
     }
-
-
-# -- names of other times ----------------------------------------------------------------------------------------
 
 
 def old_norms(stored, family):
@@ -192,8 +186,6 @@ def test_the_same_labels_in_another_order_are_the_same_classifier(family, tmp_pa
         torch.testing.assert_close(other(IDS).logits, model(IDS).logits[..., [2, 0, 1]])
 
 
-# -- what no family describes ------------------------------------------------------------------------------------
-
 DEPARTURES = [
     ("bert", {"positions": "offset"}, "mlm"),
     ("bert", {"relative_buckets": 32}, None),
@@ -235,8 +227,6 @@ def test_what_no_family_describes_is_saved_in_our_own_format(family, changes, he
     assert again.head_name == head and again.config == config
     assert same(model, again) and not report.new and not report.unused
 
-
-# -- rejected input ----------------------------------------------------------------------------------------------------
 
 REFUSED = [
     ("bert", {"model_type": "llama"}, "'llama'; supported: bert, roberta, xlm-roberta, distilbert, albert, electra"),

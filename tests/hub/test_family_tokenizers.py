@@ -113,9 +113,6 @@ def test_what_is_written_here_opens_there(both, tmp_path):
     assert again.mask_token == theirs.mask_token
 
 
-# -- vocab.json and merges.txt -----------------------------------------------------------------------------------
-
-
 def merges_folder(folder, config=None, specials=True):
     """The two files that older checkpoints come with, and nothing else but a configuration."""
     vocab, merges = byte_level()

@@ -22,9 +22,6 @@ def same(a, b):
     return ours.keys() == others.keys() and all(torch.equal(value, others[name]) for name, value in ours.items())
 
 
-# -- round trips -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", ["fp16", "bf16", "fp32"])
 def test_weights_are_stored_in_half_the_size_and_load_as_float32(form, tmp_path):
     model = make("mlm")
@@ -175,9 +172,6 @@ def test_a_card_cannot_be_broken_by_what_it_tells(tmp_path):
     assert card.count("\n---\n") == 1
 
 
-# -- heads over one encoder --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("head", ["classification", "tagging", "tagging-crf", "qa", "choice"])
 def test_a_new_head_is_drawn_by_its_width_so_that_logits_start_alike_on_narrow_and_wide_encoders(head, tmp_path):
     for width in (48, 192):
@@ -222,9 +216,6 @@ def test_labels_for_a_head_without_any_are_refused(tmp_path):
     make().save(tmp_path / "m")
     with pytest.raises(ConfigError, match="labels"):
         load_model(tmp_path / "m", head="mlm", labels=["a"])
-
-
-# -- checkpoints of other times and tools ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -116,9 +116,6 @@ def test_a_bin_and_its_tokenizers_are_converted(tmp_path: Path):
     assert mw.Translator(tmp_path / "new").predict(texts) == mw.Translator(marian(tmp_path / "b", CODES)).predict(texts)
 
 
-# -- several languages -------------------------------------------------------------------------------------------
-
-
 def test_a_language_is_requested_by_its_code_and_must_be_known(tmp_path: Path):
     translating = TextTranslator(mw.load(marian(tmp_path, CODES)))
     few = {"beams": 2, "max_new_tokens": 6}

@@ -46,9 +46,6 @@ def same(found, expected) -> bool:
     )
 
 
-# -- tables ------------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def tables(draw):
     """A table of tensors of every kind: views with gaps, turned, repeated, empty, of one storage, of one element."""
@@ -93,9 +90,6 @@ def test_a_newer_protocol_is_named():
     refuses(saved({"w": torch.arange(6.0)}, pickle_protocol=4), "pickle_protocol=2")
 
 
-# -- what runs code elsewhere ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", [*FORMATS, "alone"])
 @pytest.mark.parametrize("attack", list(attacks("")))
 def test_a_pickle_that_acts_is_refused_and_nothing_happens(attack, form, tmp_path):
@@ -111,9 +105,6 @@ def test_what_the_test_above_looks_for_is_real(tmp_path):
 
 def test_the_requested_name_is_reported():
     refuses(contained(attacks("x")["os.system"], "zip"), "refers to 'posix.system', which no weights file needs")
-
-
-# -- tables that lie ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,8 +156,6 @@ def test_what_is_no_plain_table_of_weights_is_refused(table, said, form):
     refuses(saved(table, form), said)
 
 
-# -- containers that lie -----------------------------------------------------------------------------------------
-
 TABLE = {"w": torch.arange(300.0).view(20, 15).T, "b": torch.arange(7)}
 
 
@@ -183,10 +172,7 @@ def test_two_parts_of_one_name_are_refused():
 
 @pytest.mark.parametrize(
     "parts, said",
-    [
-        ({"readme": b""}, "not written by torch.save"),
-        ({"data.pkl": b"", "code/model.py": b""}, "a program"),
-    ],
+    [({"readme": b""}, "not written by torch.save"), ({"data.pkl": b"", "code/model.py": b""}, "a program")],
 )
 def test_other_zips_are_named(parts, said):
     refuses(zipped(parts), said)

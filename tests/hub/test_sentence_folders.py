@@ -64,10 +64,7 @@ DECLARATIONS = {
         {"max_length": 12, "side": "left"},
     ),
     "all": (
-        {
-            BERT: {"do_lower_case": True, "max_seq_length": 14},
-            OWN: {"truncate_dim": 6, **QUERY[OWN]},
-        },
+        {BERT: {"do_lower_case": True, "max_seq_length": 14}, OWN: {"truncate_dim": 6, **QUERY[OWN]}},
         [TOKENS, "Pooling", "Normalize"],
         {"max_length": 14, "lower": True, "tokens": True, "normalize": True, "dimensions": 6, "prompt": "a text: "},
     ),

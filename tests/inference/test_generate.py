@@ -27,10 +27,10 @@ def tokenizer(kind: str) -> Tokenizer:
     return Tokenizer.train_from_iterator(TEXTS, kind=kind, vocab_size=300 if kind == "byte-bpe" else 60)
 
 
-def model(kind: str = "byte-bpe", room: int = 24):
+def model(kind: str = "byte-bpe", room: int = 24, name: str = "gpt2"):
     tok = tokenizer(kind)
     network = preset(
-        "gpt2",
+        name,
         vocab_size=tok.vocab_size,
         hidden_size=16,
         num_hidden_layers=2,
@@ -39,7 +39,7 @@ def model(kind: str = "byte-bpe", room: int = 24):
         max_position_embeddings=room,
         initializer_range=0.5,
     )
-    made = build(network, "clm", seed=4).eval()
+    made = build(network, "clm" if name == "gpt2" else "mlm", seed=4).eval()
     made.tokenizer = tok
     return made
 
@@ -51,8 +51,7 @@ def test_what_is_shown_while_it_grows_is_what_is_returned(kind):
         settings = Generation(max_new_tokens=30, seed=seed)
         parts: list[str] = []
         streamed = generator.generate(["the red"], settings, on_text=parts.append)[0][0]
-        assert "".join(parts) == streamed.text
-        assert streamed == generator.generate(["the red"], settings)[0][0]
+        assert "".join(parts) == streamed.text and streamed == generator.generate(["the red"], settings)[0][0]
 
 
 def test_seeds_repeat_and_differ_and_know_nothing_of_the_other_prompts():
@@ -184,22 +183,7 @@ def test_perplexity_is_that_of_the_windows_by_hand(tmp_path):
 
 
 def masked_model():
-    tok = tokenizer("wordpiece")
-    made = build(
-        preset(
-            "bert-tiny",
-            vocab_size=tok.vocab_size,
-            hidden_size=16,
-            num_attention_heads=2,
-            intermediate_size=24,
-            max_position_embeddings=24,
-            initializer_range=0.5,
-        ),
-        "mlm",
-        seed=4,
-    )
-    made.tokenizer = tok
-    return made
+    return model("wordpiece", name="bert-tiny")
 
 
 def test_a_masked_model_writes_by_filling_masks_from_left_to_right():

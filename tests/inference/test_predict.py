@@ -25,19 +25,19 @@ def predictor() -> Predictor:
     return Predictor(tiny("classification", labels=LABELS), Classification(LABELS))
 
 
-def padded_logits(model, texts):
+def padded(model, texts):
     encodings = tokenizer().encode_batch(texts, 48, padding="longest")
     ids, types, mask = (
         torch.tensor([getattr(encoding, name) for encoding in encodings])
         for name in ("ids", "type_ids", "attention_mask")
     )
     with torch.inference_mode():
-        return model(input_ids=ids, token_type_ids=types, attention_mask=mask).logits
+        return model(input_ids=ids, token_type_ids=types, attention_mask=mask)
 
 
 def test_packed_answers_are_those_of_the_padded_model(predictor):
     for texts in (TEXTS, list(zip(TEXTS, reversed(TEXTS), strict=True))):
-        assert torch.allclose(predictor.logits(texts), padded_logits(predictor.model, texts), atol=1e-5)
+        assert torch.allclose(predictor.logits(texts), padded(predictor.model, texts).logits, atol=1e-5)
 
 
 @settings(max_examples=25)
@@ -106,13 +106,7 @@ PAIRS = list(zip(TEXTS, TEXTS[3:] + TEXTS[:3], strict=True))
 @pytest.mark.parametrize("head", ["pretraining", "nsp"])
 def test_probabilities_are_those_of_the_padded_model_in_the_order_of_the_pairs(head):
     model = tiny(head)
-    encodings = tokenizer().encode_batch(PAIRS, 48, padding="longest")
-    ids, types, mask = (
-        torch.tensor([getattr(encoding, name) for encoding in encodings])
-        for name in ("ids", "type_ids", "attention_mask")
-    )
-    with torch.inference_mode():
-        out = model(input_ids=ids, token_type_ids=types, attention_mask=mask)
+    out = padded(model, PAIRS)
     logits = out.seq_relationship_logits if head == "pretraining" else out.logits
     expected = logits.double().softmax(-1)[:, 0].numpy()
     assert np.allclose(NextSentence(model).probabilities(PAIRS), expected, atol=1e-5)

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from inference.samples import TEXTS, tiny
 from looked_at import SWITCHES, TEXT, network, translator
+from maskwright.api import open_model
 from maskwright.core.errors import ConfigError, InputError, MissingFileError
 from maskwright.inference.embed import TextEncoder
 from maskwright.inference.fill_mask import MaskFiller
@@ -20,6 +21,7 @@ from maskwright.inspect.states import plane
 from maskwright.inspect.structure import describe_weight, model_structure, weight_differences, weights_of
 from maskwright.models import sizes as flops
 from maskwright.models.adapters import merge_adapter
+from maskwright.models.build import build
 from maskwright.text.readers.tables import Row
 from maskwright.text.words import Sentence
 from studio import models as writers
@@ -116,8 +118,6 @@ def test_the_whole_vocabulary_can_be_searched():
 
 def test_a_causal_model_and_a_decoder_predict_after_every_token():
     config = network("GPT-2").config
-    from maskwright.models.build import build
-
     model = build(config, "clm", seed=2).eval()
     model.tokenizer = network("GPT-2").tokenizer
     found = predictions(model, TEXT, layers=False)
@@ -154,8 +154,6 @@ def test_a_model_is_the_same_as_itself_and_unlike_another():
 
 def test_a_head_that_stands_elsewhere_is_found():
     """Two heads of a layer of the second model are exchanged: queries, keys and values, and what W_O reads."""
-    import torch
-
     first, second = tiny(), tiny()
     attention = second.encoder.layers[2].attention
     size = 8
@@ -176,8 +174,7 @@ def test_alignment_minds_neither_turn_nor_scale_nor_place_nor_width():
     one = rng.normal(size=(40, 6))
     turn = np.linalg.qr(rng.normal(size=(6, 6)))[0]
     wide = np.concatenate([one @ turn * 3 + 5, np.zeros((40, 4))], axis=1)
-    assert alignment(one, wide) == pytest.approx(1)
-    assert alignment(one, rng.normal(size=(40, 6))) < 0.5
+    assert alignment(one, wide) == pytest.approx(1) and alignment(one, rng.normal(size=(40, 6))) < 0.5
 
 
 def test_encoders_of_translators_are_compared_and_other_tokens_refused():
@@ -205,10 +202,8 @@ KINDS = {
 
 @pytest.fixture
 def load(tmp_path):
-    from maskwright.api import open_model
-
     def opener(write):
-        return open_model(write(tmp_path / write.__name__), (), "cpu", "fp32")
+        return open_model(write(tmp_path / "model"), (), "cpu", "fp32")
 
     return opener
 
@@ -252,8 +247,6 @@ def test_a_weight_is_described_by_its_numbers(load):
 
 
 def test_the_change_of_an_adapter_is_that_of_its_merged_weights():
-    from maskwright.api import open_model
-
     model, base = open_model("english-spam", (), "cpu", "fp32"), open_model("english", (), "cpu", "fp32")
     found, alone = weight_differences(model, None)
     assert alone == ["encoder.pooler.weight", "encoder.pooler.bias", "head.classifier.weight", "head.classifier.bias"]
@@ -270,8 +263,6 @@ def test_the_change_of_an_adapter_is_that_of_its_merged_weights():
 
 
 def test_models_that_cannot_be_compared(load):
-    from maskwright.api import open_model
-
     masked, other = load(writers.write_masked), open_model("english", (), "cpu", "fp32")
     with pytest.raises(InputError, match="is not an adapter"):
         weight_differences(masked, None)

@@ -25,36 +25,24 @@ SIDES = {
     "decoder_ffn_dim": 44,
 }
 # The heads with most settings; sizes for those that `checkpoint` does not know.
+PLAIN = (
+    *("bert", "roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "ernie", "megatron-bert"),
+    *("distilbert", "mpnet", "big_bird", "xmod", "modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "eurobert"),
+)
 FAMILIES: list[tuple[str, str, dict[str, Any]]] = [
-    ("bert", "mlm", {}),
-    ("roberta", "mlm", {}),
-    ("xlm-roberta", "mlm", {}),
-    ("camembert", "mlm", {}),
-    ("data2vec-text", "mlm", {}),
-    ("roberta-prelayernorm", "mlm", {}),
-    ("ernie", "mlm", {}),
-    ("megatron-bert", "mlm", {}),
+    *((name, "mlm", {}) for name in PLAIN),
     ("roformer", "mlm", {"embedding_size": 10}),
     ("esm", "mlm", {"token_dropout": True}),
     ("rembert", "mlm", {"input_embedding_size": 10, "output_embedding_size": 14}),
-    ("distilbert", "mlm", {}),
     ("albert", "mlm", {"embedding_size": 10}),
     ("electra", "choice", {"embedding_size": 10}),
     ("electra", "mlm", {"embedding_size": 10}),
-    ("mpnet", "mlm", {}),
-    ("big_bird", "mlm", {}),
     ("longformer", "mlm", {"attention_window": 4}),
-    ("xmod", "mlm", {}),
-    ("modernbert", "mlm", {}),
     ("modernbert", "classification", {}),
     ("deberta", "mlm", RELATIVE),
     ("deberta", "classification", RELATIVE),
     ("deberta-v2", "mlm", VERSION_3),
     ("deberta-v2", "choice", VERSION_3 | {"conv_kernel_size": 3}),
-    ("nomic_bert", "mlm", {}),
-    ("gte", "mlm", {}),
-    ("jina_embeddings_v3", "mlm", {}),
-    ("eurobert", "mlm", {}),
     ("eurobert", "classification", {}),
     ("gpt2", "clm", {"pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}),
     ("bart", "seq2seq", SIDES),
@@ -99,30 +87,18 @@ FURTHER: dict[str, dict[str, Any]] = {
 # What they load and we reject with a sentence (docs/results/checkpoints.md).
 HEADS_OF_SIDES = {"encoder_attention_heads", "decoder_attention_heads", "num_attention_heads"}  # differ
 REFUSED: dict[tuple[str, str], set[str]] = {
-    ("bert", "mlm"): {"is_decoder"},
-    ("roberta", "mlm"): {"is_decoder"},
-    ("xlm-roberta", "mlm"): {"is_decoder"},
-    **{(name, "mlm"): {"is_decoder"} for name in ("camembert", "data2vec-text", "roberta-prelayernorm")},
-    ("ernie", "mlm"): {"is_decoder"},
-    ("megatron-bert", "mlm"): {"is_decoder"},
-    ("roformer", "mlm"): {"is_decoder"},
-    ("rembert", "mlm"): {"is_decoder"},
-    ("xmod", "mlm"): {"is_decoder"},
+    **{(name, "mlm"): {"is_decoder"} for name in (*PLAIN[:8], "roformer", "rembert", "xmod", "big_bird")},
     ("esm", "mlm"): {"is_decoder", "is_folding_model"},
     ("electra", "choice"): {"is_decoder", "summary_type", "summary_use_proj"},
     ("electra", "mlm"): {"is_decoder"},
     ("mpnet", "mlm"): {"pad_token_id"},
-    ("big_bird", "mlm"): {"is_decoder"},
     ("modernbert", "mlm"): {"decoder_bias", "rope_scaling"},
     ("modernbert", "classification"): {"rope_scaling"},
     **{
         case: {"relative_attention"}  # true alone, or false beside pos_att_type
         for case in (("deberta", "mlm"), ("deberta", "classification"), ("deberta-v2", "mlm"), ("deberta-v2", "choice"))
     },
-    ("nomic_bert", "mlm"): {"partial_rotary_factor"},
-    ("gte", "mlm"): {"partial_rotary_factor"},
-    ("jina_embeddings_v3", "mlm"): {"partial_rotary_factor"},
-    ("eurobert", "mlm"): {"partial_rotary_factor"},
+    **{(name, "mlm"): {"partial_rotary_factor"} for name in PLAIN[-4:]},
     ("eurobert", "classification"): {"partial_rotary_factor"},
     ("bart", "seq2seq"): {*HEADS_OF_SIDES, "pad_token_id"},
     ("marian", "seq2seq"): {*HEADS_OF_SIDES, "normalize_before", "add_final_layer_norm", "normalize_embedding"},
@@ -137,15 +113,8 @@ def other_value(name, value):
         return 2 if "head" in name else 1 if "layers" in name else value + 1
     if isinstance(value, float):
         return 0.3
-    others = {
-        "gelu": "tanh",
-        "gelu_new": "tanh",
-        "silu": "tanh",
-        "late": "bos",
-        "first": "mean",
-        "cls": "mean",
-        "block_sparse": "original_full",
-    }
+    others = dict.fromkeys(("gelu", "gelu_new", "silu"), "tanh") | dict.fromkeys(("first", "cls"), "mean")
+    others |= {"late": "bos", "block_sparse": "original_full"}
     return others.get(value) if isinstance(value, str) else None
 
 

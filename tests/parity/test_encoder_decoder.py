@@ -57,6 +57,22 @@ KINDS = {
 }
 
 
+@pytest.fixture(params=KINDS)
+def both(request, tmp_path):
+    """The model of transformers, and what its folder is here."""
+    theirs = KINDS[request.param]()
+    theirs.save_pretrained(tmp_path)
+    return theirs, load_model(tmp_path)[0]
+
+
+def their_texts(theirs, ids, mask, width, penalty, limit, **more):
+    """Padding is banned on both sides, as published translation models have it."""
+    chosen = {"num_beams": width, "num_return_sequences": width, "length_penalty": penalty, "max_new_tokens": limit}
+    chosen |= {"do_sample": False, "bad_words_ids": [[theirs.config.pad_token_id]]}
+    kept = {"return_dict_in_generate": True, "output_scores": True}
+    return theirs.generate(input_ids=ids, attention_mask=mask, **chosen, **kept, **more)
+
+
 def rows(vocab=48):
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, vocab, (4, 9), generator=generator)
@@ -85,11 +101,8 @@ def test_a_folder_of_transformers_gives_its_numbers(tmp_path, kind):
     assert float((a.encoder_last_hidden_state - b.encoder_last_hidden_state)[kept].abs().max()) < 1e-4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_of_labels_is_theirs(tmp_path, kind):
-    theirs = KINDS[kind]()
-    theirs.save_pretrained(tmp_path)
-    ours, _ = load_model(tmp_path)
+def test_the_loss_of_labels_is_theirs(both):
+    theirs, ours = both
     ids, mask, labels = rows()
     labels[1, 3:] = -100
     with torch.no_grad():
@@ -128,29 +141,13 @@ def test_tables_that_are_not_shared_are_refused(tmp_path):
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("width", "penalty"), [(1, 1.0), (4, 1.0), (5, 0.6), (3, 0.0)])
-def test_beams_are_theirs(tmp_path, kind, width, penalty):
-    theirs = KINDS[kind]()
-    theirs.save_pretrained(tmp_path)
-    ours, _ = load_model(tmp_path)
+def test_beams_are_theirs(both, width, penalty):
+    theirs, ours = both
     ids, mask, _ = rows()
     config = ours.config
-    # Padding is banned on both sides, as published translation models have it.
-    found = theirs.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        num_beams=width,
-        num_return_sequences=width,
-        length_penalty=penalty,
-        max_new_tokens=12,
-        do_sample=False,
-        forced_eos_token_id=None,
-        eos_token_id=config.eos_token_id,
-        bad_words_ids=[[config.pad_token_id]],
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    ends = {"forced_eos_token_id": None, "eos_token_id": config.eos_token_id}
+    found = their_texts(theirs, ids, mask, width, penalty, 12, **ends)
     sources = Batch.from_sequences([row[kept.bool()].tolist() for row, kept in zip(ids, mask, strict=True)])
     decoder = TranslationDecoder(ours, sources, 12)
     beams = search_beams(
@@ -185,18 +182,7 @@ def test_texts_cut_at_the_limit_end_and_score_as_theirs(tmp_path, kind, width, p
     ours, _ = load_model(tmp_path)
     assert ours.config.forced_eos_token_id == end
     ids, mask, _ = rows()
-    found = theirs.generate(
-        input_ids=ids,
-        attention_mask=mask,
-        num_beams=width,
-        num_return_sequences=width,
-        length_penalty=penalty,
-        max_new_tokens=limit,
-        do_sample=False,
-        bad_words_ids=[[pad]],
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    found = their_texts(theirs, ids, mask, width, penalty, limit)
     sources = [row[kept.bool()].numpy() for row, kept in zip(ids, mask, strict=True)]
     beams = Beams(width, num_results=width, length_penalty=penalty)
     own = translate_ids(ours, sources, beams, end_ids={end}, banned_ids={pad}, max_new_tokens=limit)

@@ -20,18 +20,11 @@ from parity.exact import exact
 
 FLOAT32, FLOAT64 = 5e-5, 1e-10
 HEADS = (None, "clm", "classification", "regression", "tagging", "qa")
+SCALED = {"pad_token_id": 0, "n_layer": 3, "bos_token_id": None, "eos_token_id": None}
 SETTINGS = (
     {"pad_token_id": 5, "n_inner": 44, "bos_token_id": 1, "eos_token_id": 2},
-    {
-        "pad_token_id": 0,
-        "activation_function": "relu",
-        "layer_norm_epsilon": 1e-3,
-        "n_layer": 3,
-        "bos_token_id": None,
-        "eos_token_id": None,
-    },
+    SCALED | {"activation_function": "relu", "layer_norm_epsilon": 1e-3},
 )
-SCALED = {"pad_token_id": 0, "n_layer": 3, "bos_token_id": None, "eos_token_id": None}
 SCALES = (
     {"scale_attn_by_inverse_layer_idx": True},
     {"scale_attn_weights": False},
@@ -214,17 +207,9 @@ def test_beams(pair, beams):
     ours, theirs = pair
     found = search_beams(CausalDecoder(ours, PROMPTS, 12), PROMPTS, beams, max_new_tokens=12, end_ids={END})
     rows = padded(PROMPTS)
-    expected = theirs.generate(
-        **rows,
-        do_sample=False,
-        max_new_tokens=12,
-        num_beams=beams.width,
-        num_return_sequences=beams.num_results,
-        length_penalty=beams.length_penalty,
-        early_stopping=beams.early_stopping,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
+    chosen = {"num_beams": beams.width, "num_return_sequences": beams.num_results, "do_sample": False}
+    chosen |= {"length_penalty": beams.length_penalty, "early_stopping": beams.early_stopping, "max_new_tokens": 12}
+    expected = theirs.generate(**rows, **chosen, return_dict_in_generate=True, output_scores=True)
     scores = expected.sequences_scores.view(len(PROMPTS), -1)
     ours_scores = torch.tensor([[one.score for one in text] for text in found])
     torch.testing.assert_close(ours_scores, scores, rtol=0, atol=1e-4)

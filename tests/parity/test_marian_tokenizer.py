@@ -46,22 +46,10 @@ def marian_of(folder, **options):
     sizes = {"decoder_vocab_size": len(targets), "share_encoder_decoder_embeddings": False} if two else {}
     pad = {"pad_token_id": sources["<pad>"], "decoder_start_token_id": targets["<pad>"]}
     config = transformers.MarianConfig(
-        vocab_size=len(sources),
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_position_embeddings=96,
-        init_std=0.3,
-        activation_function="swish",
-        scale_embedding=True,
-        eos_token_id=0,
-        **pad,
-        **sizes,
-    )
+        vocab_size=len(sources), d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=96, init_std=0.3,
+        activation_function="swish", scale_embedding=True, eos_token_id=0, **pad, **sizes,
+    )  # fmt: skip
     torch.manual_seed(3)
     model = transformers.MarianMTModel(config)
     with torch.no_grad():

@@ -89,25 +89,26 @@ def test_the_question_head_of_bigbird_opens_in_peft(tmp_path):
     test_what_is_written_here_opens_in_peft_with_the_same_numbers("big_bird", "qa", "query,value", tmp_path)
 
 
+def agree_both_ways(theirs, lora, inputs, folder):
+    base, cls = folder / "base", type(theirs)
+    theirs.save_pretrained(base)
+    adapted = peft.get_peft_model(cls.from_pretrained(base), lora).eval()
+    randomized(one for one in adapted.parameters() if one.requires_grad)
+    adapted.save_pretrained(folder / "theirs")
+    ours, _ = load_model(folder / "theirs")
+    expected = adapted(**inputs).logits
+    assert (ours(**inputs).logits - expected).abs().max() < FLOAT32
+    save_model(ours, folder / "ours")
+    again = peft.PeftModel.from_pretrained(cls.from_pretrained(base), folder / "ours").eval()
+    assert (again(**inputs).logits - expected).abs().max() < 1e-6
+
+
 def test_joint_transposed_layers_agree_both_ways(tmp_path):
     """GPT-2 stores queries, keys and values as one matrix, [in, out]; an adapter changes it as one."""
-    config = transformers.GPT2Config(
-        vocab_size=83, n_embd=24, n_layer=2, n_head=4, n_positions=37, bos_token_id=0, eos_token_id=0
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "base")
-    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "base")
-    adapted = peft.get_peft_model(theirs, peft.LoraConfig(task_type="CAUSAL_LM", r=2, fan_in_fan_out=True)).eval()
-    randomized(one for one in adapted.parameters() if one.requires_grad)
-    adapted.save_pretrained(tmp_path / "theirs")
-    ours, _ = load_model(tmp_path / "theirs")
-    ids = torch.randint(0, 83, (2, 9))
-    expected = adapted(input_ids=ids).logits
-    assert (ours(input_ids=ids).logits - expected).abs().max() < FLOAT32
-    save_model(ours, tmp_path / "ours")
-    again = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "base")
-    assert (
-        peft.PeftModel.from_pretrained(again, tmp_path / "ours").eval()(input_ids=ids).logits - expected
-    ).abs().max() < 1e-6
+    sizes = {"vocab_size": 83, "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 37}
+    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0))
+    lora = peft.LoraConfig(task_type="CAUSAL_LM", r=2, fan_in_fan_out=True)
+    agree_both_ways(theirs, lora, {"input_ids": torch.randint(0, 83, (2, 9))}, tmp_path)
 
 
 def test_decoders_and_cross_attention_agree_both_ways(tmp_path):
@@ -116,17 +117,6 @@ def test_decoders_and_cross_attention_agree_both_ways(tmp_path):
         decoder_attention_heads=4, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=37, pad_token_id=1,
         eos_token_id=0, decoder_start_token_id=1, bos_token_id=0, forced_eos_token_id=0,
     )  # fmt: skip
-    transformers.MarianMTModel(config).save_pretrained(tmp_path / "base")
-    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "base")
     lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["q_proj", "k_proj", "fc1", "out_proj"])
-    adapted = peft.get_peft_model(theirs, lora).eval()
-    randomized(one for one in adapted.parameters() if one.requires_grad)
-    adapted.save_pretrained(tmp_path / "theirs")
-    ours, _ = load_model(tmp_path / "theirs")
-    ids, targets = torch.randint(2, 83, (2, 9)), torch.randint(2, 83, (2, 7))
-    expected = adapted(input_ids=ids, decoder_input_ids=targets).logits
-    assert (ours(input_ids=ids, decoder_input_ids=targets).logits - expected).abs().max() < FLOAT32
-    save_model(ours, tmp_path / "ours")
-    again = transformers.MarianMTModel.from_pretrained(tmp_path / "base")
-    found = peft.PeftModel.from_pretrained(again, tmp_path / "ours").eval()
-    assert (found(input_ids=ids, decoder_input_ids=targets).logits - expected).abs().max() < 1e-6
+    inputs = {"input_ids": torch.randint(2, 83, (2, 9)), "decoder_input_ids": torch.randint(2, 83, (2, 7))}
+    agree_both_ways(transformers.MarianMTModel(config), lora, inputs, tmp_path)

@@ -25,16 +25,9 @@ def both(request, tmp_path_factory):
 
 
 def theirs_windows(theirs, question, max_length, stride):
-    return theirs(
-        [question.question],
-        [question.context],
-        truncation="only_second",
-        max_length=max_length,
-        stride=stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-        return_token_type_ids=True,
-    )
+    fields = ("return_overflowing_tokens", "return_offsets_mapping", "return_token_type_ids")
+    cut = {"truncation": "only_second", "max_length": max_length, "stride": stride}
+    return theirs([question.question], [question.context], **cut, **dict.fromkeys(fields, True))
 
 
 def their_target(encoded, window, start, end):

@@ -56,32 +56,18 @@ def call_theirs(theirs, text, pair, **options):
             raise
         return None
     fields = ("input_ids", "offset_mapping", "token_type_ids", "special_tokens_mask", "attention_mask")
-    windows = len(encoded["input_ids"])
     return [
         {name: encoded[name][window] for name in fields}
-        | {
-            "tokens": encoded.tokens(window),
-            "word_ids": encoded.word_ids(window),
-            "sequence_ids": encoded.sequence_ids(window),
-        }
-        for window in range(windows)
+        | {name: getattr(encoded, name)(window) for name in ("tokens", "word_ids", "sequence_ids")}
+        for window in range(len(encoded["input_ids"]))
     ]
 
 
 def fields_of(encoding):
-    return [
-        {
-            "input_ids": window.ids,
-            "offset_mapping": window.offsets,
-            "token_type_ids": window.type_ids,
-            "special_tokens_mask": window.special_tokens_mask,
-            "attention_mask": window.attention_mask,
-            "tokens": window.tokens,
-            "word_ids": window.word_ids,
-            "sequence_ids": window.sequence_ids,
-        }
-        for window in [encoding, *encoding.overflowing]
-    ]
+    names = {"input_ids": "ids", "offset_mapping": "offsets", "token_type_ids": "type_ids"}
+    names |= {name: name for name in ("special_tokens_mask", "attention_mask", "tokens", "word_ids", "sequence_ids")}
+    windows = [encoding, *encoding.overflowing]
+    return [{theirs: getattr(window, own) for theirs, own in names.items()} for window in windows]
 
 
 @settings(max_examples=80)

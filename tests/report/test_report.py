@@ -141,8 +141,7 @@ def test_no_text_changes_the_elements_of_the_page_and_all_of_it_is_shown(text: s
 
 def test_invalid_characters_are_replaced_and_markup_is_escaped_once():
     assert clean("a\ud800b\x00c\x1bd\ufffee\tf\ng") == "a\ufffdb\ufffdc\ufffdd\ufffde\tf\ng"
-    assert clean("line\r\nline\rline") == "line\nline\nline"
-    assert escape(escape("a < b")) == "a &lt; b"
+    assert clean("line\r\nline\rline") == "line\nline\nline" and escape(escape("a < b")) == "a &lt; b"
     assert element("b", element("i", "&"), "<", class_='"') == '<b class="&quot;"><i>&amp;</i>&lt;</b>'
 
 
@@ -247,56 +246,13 @@ def test_other_endings_and_a_missing_extra_are_said_before_the_work(monkeypatch:
     pictures.check_picture(Path("p.svg"))
 
 
-NB = numbers.NO_BREAK
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "–"),
-        (float("nan"), "–"),
-        (float("inf"), "∞"),
-        (float("-inf"), "−∞"),
-        (True, "yes"),
-        (1204, "1,204"),
-        (-1204, "−1,204"),
-        (0.8941, "0.894"),
-        (0.0, "0"),
-        (-0.0, "0"),
-        (3.0, "3"),
-        (3.8841, "3.884"),
-        (12.345, "12.35"),
-        (5291264.4, "5,291,264"),
-        (2e-5, "2e-5"),
-        (-2e-5, "−2e-5"),
-        (0.0214, "0.0214"),
-        ("as it is", "as it is"),
-    ],
-)
-def test_a_value_is_shown_in_one_form(value: numbers.Value, text: str):
-    assert numbers.show(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.42, "0.42 s"),
-        (12.34, "12.3 s"),
-        (59.7, "1 min"),
-        (200, "3 min 20 s"),
-        (180, "3 min"),
-        (3599.9, "1 h 00 min"),
-        (7500, "2 h 05 min"),
-        (273600, "3 d 4 h"),
-        (-200, "−3 min 20 s"),
-    ],
-)
-def test_durations_carry_their_units(seconds: float, text: str):
-    assert numbers.duration(seconds).replace(NB, " ") == text
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (999_600, "1 MB"), (45_100_000, "45.1 MB"), (2 * 10**12, "2.0 TB")]
-)
-def test_file_sizes_step_at_a_thousand(size: int, text: str):
-    assert numbers.file_size(size).replace(NB, " ") == text
+def test_values_durations_and_sizes_have_one_form_each():
+    nan, inf = float("nan"), float("inf")
+    values = (None, nan, inf, -inf, True, 1204, -1204, 0.8941, -0.0, 3.0, 12.345, 5291264.4, -2e-5, 0.0214, "as it is")
+    told = "– – ∞ −∞ yes 1,204 −1,204 0.894 0 3 12.35 5,291,264 −2e-5 0.0214 as it is"
+    assert " ".join(map(numbers.show, values)) == told
+    seconds = map(numbers.duration, (0.42, 12.34, 59.7, 200, 180, 3599.9, 7500, 273600, -200))
+    told = "0.42 s, 12.3 s, 1 min, 3 min 20 s, 3 min, 1 h 00 min, 2 h 05 min, 3 d 4 h, −3 min 20 s"
+    assert ", ".join(seconds).replace(numbers.NO_BREAK, " ") == told
+    sizes = map(numbers.file_size, (0, 999, 999_600, 45_100_000, 2 * 10**12))
+    assert ", ".join(sizes).replace(numbers.NO_BREAK, " ") == "0 B, 999 B, 1 MB, 45.1 MB, 2.0 TB"

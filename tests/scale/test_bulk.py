@@ -213,8 +213,6 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, case: str):
         row_files([name(tmp_path)])
 
 
-# -- with Ray ------------------------------------------------------------------------------------------------------
-
 DRIVER = """
 import sys, os, signal, threading, time
 from pathlib import Path

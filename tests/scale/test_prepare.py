@@ -169,9 +169,6 @@ def test_ray_that_cannot_start_is_one_sentence(monkeypatch):
         pass
 
 
-# -- an object store -----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket of a local S3 server."""
@@ -234,9 +231,6 @@ def test_training_reads_the_shards_of_an_object_store(texts, tokenizer, tmp_path
         with pytest.raises(MaskwrightError, match=sentence) as refused:
             pretrain(replace(without, corpus=corpus, tokenizer=tokenizer, output=tmp_path / "other"), restart=True)
         assert refused.value.exit_code == 2
-
-
-# -- with Ray ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -79,13 +79,8 @@ def from_schema(server: ServerProcess, count: int, number: int = 0) -> FuzzResul
     kinds = [(one, mode) for one in operations for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
     found = FuzzResults()
     for operation, mode in kinds:
-        with_bound = settings(
-            max_examples=max(1, -(-count // len(kinds))),
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
+        free = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+        with_bound = settings(max_examples=max(1, -(-count // len(kinds))), phases=[Phase.generate], **free)
 
         def send(case: Any) -> None:
             response = case.call(timeout=60)

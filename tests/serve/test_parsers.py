@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import re
 import socket
-import threading
 import time
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ pytest.importorskip("httptools", reason="the extra 'serve' is not installed")
 import uvicorn
 
 from maskwright.http.connections import Limits, RequestLimits, limited_protocol, listen
-from web_client import run_async
+from web_client import in_thread, run_async
 
 LIMITS = Limits(header_seconds=2.0)  # more than a busy machine needs
 OK = b"HTTP/1.1 200 "
@@ -44,16 +43,11 @@ async def echo(scope, receive, send):
 
 @pytest.fixture(scope="module")
 def server():
-    listening = listen(0)
     config = uvicorn.Config(
         RequestLimits(echo, LIMITS), http=limited_protocol(LIMITS), ws="none", lifespan="off", log_level="error"
     )
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    yield Echo(listening.getsockname()[1])
-    running.should_exit = True
-    thread.join(10)
+    with in_thread(uvicorn.Server(config), listen(0)) as port:
+        yield Echo(port)
 
 
 def answer(connection: socket.socket) -> bytes:

@@ -5,7 +5,6 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,6 +14,7 @@ from maskwright.core.errors import ConfigError
 from maskwright.serve import worker
 from maskwright.serve.settings import ServeSettings
 from serve.in_thread import serving
+from web_client import until
 
 JSON = {"Content-Type": "application/json"}
 
@@ -226,13 +226,6 @@ def test_requests_whose_client_left_the_queue_are_not_computed(models, monkeypat
         busy.join(30)
         until(lambda: server.metric("maskwright_queued_requests") == 0)
         assert sum(done.num_sequences for done in packs) <= 1 + 2
-
-
-def until(happens: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("named", [False, True])

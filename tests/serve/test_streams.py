@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from http.client import HTTPConnection
 
 import pytest
@@ -11,6 +10,7 @@ from maskwright import api
 from maskwright.inference.generate import Generation
 from maskwright.models.decoding.rules import Rules
 from serve.in_thread import serving
+from web_client import until
 
 HERE = {"device": "cpu", "precision": "fp32"}
 LONG = 20_000  # tokens of a stream that outlasts every test
@@ -70,7 +70,7 @@ def test_a_short_stream_does_not_wait_for_a_long_one(server):
     assert server.service.worker.num_rows == 1, "the long stream still runs"
     response.close()
     long.close()
-    wait_until(lambda: server.service.worker.num_rows == 0)
+    until(lambda: server.service.worker.num_rows == 0)
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["after the first event", "at once"])
@@ -81,8 +81,8 @@ def test_a_client_that_leaves_ends_its_stream(server, reads):
         connection.getresponse().readline()
     connection.sock.close()
     connection.close()
-    wait_until(lambda: server.service.worker.num_rows == 0 and server.service.num_active == 0)
-    wait_until(lambda: server.metric("maskwright_abandoned_total") == before + 1)
+    until(lambda: server.service.worker.num_rows == 0 and server.service.num_active == 0)
+    until(lambda: server.metric("maskwright_abandoned_total") == before + 1)
 
 
 def test_a_stream_ends_at_its_deadline_with_an_error(server):
@@ -92,7 +92,7 @@ def test_a_stream_ends_at_its_deadline_with_an_error(server):
         assert "deadline" in json.loads(last.removeprefix("data: "))["error"]["message"]
     else:
         assert found.status in (429, 504)
-    wait_until(lambda: server.service.worker.num_rows == 0)
+    until(lambda: server.service.worker.num_rows == 0)
 
 
 def test_more_texts_than_fit_are_refused(server):
@@ -106,11 +106,4 @@ def test_more_texts_than_fit_are_refused(server):
     assert statuses.count(200) >= 64 and set(statuses) == {200, 429}
     for one in opened:
         one.close()
-    wait_until(lambda: server.service.worker.num_rows == 0)
-
-
-def wait_until(is_true, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: server.service.worker.num_rows == 0)

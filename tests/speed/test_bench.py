@@ -15,16 +15,8 @@ from maskwright.core.progress import set_quiet
 from maskwright.inference.engine.choice import choose
 from maskwright.models.build import build
 from maskwright.models.presets import preset
-from maskwright.speed.backend import (
-    BackendError,
-    BackendProcess,
-)
-from maskwright.speed.bench import (
-    BenchSettings,
-    available_precisions,
-    bench,
-    text_of_length,
-)
+from maskwright.speed.backend import BackendError, BackendProcess
+from maskwright.speed.bench import BenchSettings, available_precisions, bench, text_of_length
 from maskwright.speed.workload import forward_flops
 
 CHILD = """

@@ -48,10 +48,7 @@ def test_parameters_are_those_of_the_model_that_is_built(name: str, objective: s
     assert work.num_parameters == build(preset(name, vocab_size=150, **TINY), head=head).num_parameters
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, network in PRESETS.items() if network.family != "maskwright"],
-)
+@pytest.mark.parametrize("name", [name for name, network in PRESETS.items() if network.family != "maskwright"])
 def test_every_transformer_has_a_plan(name: str):
     plan = make_plan(replace(H100, preset=name, objective=None))  # the objective of its family
     assert plan.total_flops > 6 * plan.tokens * 1e6

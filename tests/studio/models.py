@@ -1,6 +1,6 @@
 """Small models for the studio, one of each kind, made once for a test run: what they say is nonsense, and exact."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,28 +47,16 @@ def write(folder: Path, head: str | None, facts: dict[str, object] | None = None
     return _save(folder, model, tokenizer(), facts)
 
 
-def write_masked(folder: Path) -> Path:
-    return write(folder, "mlm")
-
-
-def write_classifier(folder: Path) -> Path:
-    return write(folder, "classification", {"task": "classification"}, labels=["animal", "place", "=1+1"])
-
-
-def write_tagger(folder: Path) -> Path:
-    return write(folder, "tagging", {"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"])
-
-
-def write_parts_of_speech(folder: Path) -> Path:
-    return write(folder, "tagging", {"task": "tagging"}, labels=["DET", "NOUN", "VERB"])
-
-
-def write_answerer(folder: Path) -> Path:
-    return write(folder, "qa", {"task": "qa"})
-
-
-def write_chooser(folder: Path) -> Path:
-    return write(folder, "choice", {"task": "choice"})
+write_masked = partial(write, head="mlm")
+write_classifier = partial(
+    write, head="classification", facts={"task": "classification"}, labels=["animal", "place", "=1+1"]
+)
+write_tagger = partial(
+    write, head="tagging", facts={"task": "tagging"}, labels=["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+)
+write_parts_of_speech = partial(write, head="tagging", facts={"task": "tagging"}, labels=["DET", "NOUN", "VERB"])
+write_answerer = partial(write, head="qa", facts={"task": "qa"})
+write_chooser = partial(write, head="choice", facts={"task": "choice"})
 
 
 def write_writer(folder: Path) -> Path:

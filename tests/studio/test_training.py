@@ -17,6 +17,7 @@ from maskwright.train.run import RunFolder
 from studio.models import write_masked
 from studio.serving import Served, serving
 from train.runs import labeled
+from web_client import Answer
 
 GOOD = b"text\tlabel\n" + b"the cat sat\tanimal\nthe river rose\tplace\n" * 12
 
@@ -34,10 +35,13 @@ def served(tmp_path_factory):
         yield found
 
 
-def upload(served: Served, data: bytes, ending: str = ".tsv") -> str:
-    answer = served.request(
-        "POST", f"/api/train/upload?ending={ending}", data, {"Cookie": served.cookie, "Origin": served.origin}
-    )
+def send(served: Served, data: bytes, ending: str = ".tsv") -> Answer:
+    headers = {"Cookie": served.cookie, "Origin": served.origin}
+    return served.request("POST", f"/api/train/upload?ending={ending}", data, headers)
+
+
+def upload(served: Served, data: bytes) -> str:
+    answer = send(served, data)
     assert answer.status == 200, answer.body
     return answer.json()["file"]
 
@@ -90,9 +94,7 @@ def test_a_file_for_another_task_is_refused_or_read_in_words(served, task):
     "ending", ["", ".exe", ".gz", ".tsv.gz", ".zst", ".parquet", ".py", "/../../x.tsv", ".TSV%00", "tsv"]
 )
 def test_other_endings_are_refused(served, ending):
-    headers = {"Cookie": served.cookie, "Origin": served.origin}
-    answer = served.request("POST", f"/api/train/upload?ending={ending}", GOOD, headers)
-    assert answer.status == 422
+    assert send(served, GOOD, ending).status == 422
 
 
 def test_an_upload_beyond_the_cap_is_refused_and_nothing_is_kept(served, monkeypatch):
@@ -100,8 +102,7 @@ def test_an_upload_beyond_the_cap_is_refused_and_nothing_is_kept(served, monkeyp
 
     monkeypatch.setattr(view, "FILE_BYTES", 1000)
     before = set((served.studio.runs / ".studio").rglob("*"))
-    headers = {"Cookie": served.cookie, "Origin": served.origin}
-    assert served.request("POST", "/api/train/upload?ending=.tsv", b"a" * 1001, headers).status == 413
+    assert send(served, b"a" * 1001).status == 413
     assert set((served.studio.runs / ".studio").rglob("*")) == before
 
 
@@ -208,12 +209,8 @@ def test_a_training_runs_in_its_own_process_and_its_model_is_opened(served, tmp_
     begin(served, "first", file, epochs=2, batch_size=8)
     job = served.studio.jobs.get("first")
     assert job is not None and job.process.pid != os.getpid()
-    assert (
-        served.post(
-            "/api/train/start", {"name": "first", "model": "masked", "task": "classification", "file": file}
-        ).status
-        == 422
-    )
+    again = {"name": "first", "model": "masked", "task": "classification", "file": file}
+    assert served.post("/api/train/start", again).status == 422
     run = watch(served, "first", lambda run: run["state"] == "finished")
     own = json.loads(json.dumps(RunFolder(served.studio.runs / "first" / "seed-0", {}).records()))
     numbers = [{name: value for name, value in record.items() if not isinstance(value, list)} for record in own]
@@ -243,8 +240,7 @@ def test_a_training_stops_saves_and_goes_on_to_the_same_end(served, tmp_path):
     watch(served, "stopped", lambda run: any(record.get("loss") for record in run["curves"].get("seed-0", [])))
     assert served.post("/api/train/stop", {"name": "stopped"}).status == 200
     run = watch(served, "stopped", lambda run: run["state"] == "unfinished")
-    assert run["exit"] == 130
-    assert list((served.studio.runs / "stopped" / "seed-0" / "checkpoints").iterdir())
+    assert run["exit"] == 130 and list((served.studio.runs / "stopped" / "seed-0" / "checkpoints").iterdir())
     assert served.post("/api/train/stop", {"name": "stopped"}).status == 422
     assert served.post("/api/train/resume", {"name": "stopped"}).status == 200
     watch(served, "stopped", lambda run: run["state"] == "finished")
@@ -253,8 +249,7 @@ def test_a_training_stops_saves_and_goes_on_to_the_same_end(served, tmp_path):
     weights = [
         (served.studio.runs / name / "model" / "model.safetensors").read_bytes() for name in ("stopped", "straight")
     ]
-    assert weights[0] == weights[1]
-    assert served.post("/api/train/resume", {"name": "straight"}).status == 422
+    assert weights[0] == weights[1] and served.post("/api/train/resume", {"name": "straight"}).status == 422
 
 
 @pytest.mark.slow

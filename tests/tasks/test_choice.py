@@ -161,8 +161,6 @@ def test_a_text_without_choices_is_refused_in_words():
         predictor.predict(["the cat"])
 
 
-# -- the estimator -------------------------------------------------------------------------------------------------
-
 LONG = "the cat sat on the mat . she bought a gallon of milk at the store . penguins are flightless birds ! " * 2
 LONG_ROWS = [row(LONG, "rain fell", "dogs chase cats in the garden", label=1), row("she", "a", "fell", line=2)]
 

@@ -196,9 +196,6 @@ def test_a_new_head_starts_from_the_mean_of_the_targets():
     assert model.head.classifier.bias.item() == 3.0
 
 
-# -- a range of scores ---------------------------------------------------------------------------------------------
-
-
 def test_scores_outside_the_range_are_bad_rows_of_their_own_column(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("text\tscore\na\t0\nb\t5.01\nc\t5\nd\t-0.5\ne\tx\nf\t2.5\n", encoding="utf-8")

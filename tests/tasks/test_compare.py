@@ -110,9 +110,6 @@ def test_labels_of_other_rows_are_refused():
         bootstrap_metric(np.mean, np.ones((2, 1)), np.ones((1, 1)))
 
 
-# -- the main metric of every task ------------------------------------------------------------------------------------
-
-
 @pytest.fixture(autouse=True)
 def few_samples(monkeypatch):
     monkeypatch.setattr(comparison, "SAMPLES", 200)
@@ -352,9 +349,6 @@ def test_a_model_without_classes_is_not_calibrated():
 def test_a_temperature_that_is_none_is_refused(facts, task):
     with pytest.raises(ModelFolderError, match="temperature"):
         task_from_json({**task.to_json(), "temperature": facts})
-
-
-# -- risk and coverage, and answers that are not given ----------------------------------------------------------------
 
 
 def test_a_curve_by_hand():

@@ -217,10 +217,13 @@ def test_short_translations_of_long_references_still_score_0(capsys):
     assert scores["bleu"] == 0 and "eff:no" in signatures["bleu"] and capsys.readouterr().err == ""
 
 
-def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+@pytest.mark.parametrize(
+    ("module", "scores"), [("sacrebleu.metrics", corpus_scores), ("rouge_score.rouge_scorer", rouge_scores)]
+)
+def test_a_missing_scorer_is_named_with_what_brings_it(monkeypatch, module, scores):
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
-        corpus_scores(["a"], ["b"])
+        scores(["a"], ["b"])
 
 
 # -- ROUGE is that of rouge-score, with its signature ----------------------------------------------------------------
@@ -294,12 +297,6 @@ def test_references_without_words_or_pairs_are_counted(capsys):
     assert rouge_scores(["yes", "!", "a dog"], ["yes", "!", "a dog"])[0]["rouge2"] == pytest.approx(1 / 3)
     err = capsys.readouterr().err
     assert "1 of 3 references without a letter" in err and "1 of 3 references of one word" in err
-
-
-def test_a_missing_scorer_of_summaries_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'maskwright\[translation\]'"):
-        rouge_scores(["a"], ["b"])
 
 
 # -- BLEU that can be followed by hand is the number of sacrebleu ----------------------------------------------------

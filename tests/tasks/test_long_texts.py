@@ -100,9 +100,6 @@ def own(windows, tok, index, ids_before=1):
     return windows.input_ids[index][ids_before:-1].tolist()
 
 
-# -- windows -----------------------------------------------------------------------------------------------------------
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     text=some_words, max_length=st.integers(3, 24), long=ways, kind=st.sampled_from(["wordpiece", "byte-bpe", "char"])
@@ -169,9 +166,6 @@ def test_no_room_for_text_is_an_error():
     with pytest.raises(InputError, match="leaves no room"):
         window_rows([row("the cat", text_pair="dogs")], tokenizer(), 3, LongTexts())
     assert len(window_rows([row("")], tokenizer(), 3, LongTexts()).input_ids) == 1
-
-
-# -- answers -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
@@ -260,8 +254,6 @@ def test_memory_of_answers_does_not_grow_with_the_length_of_a_row():
     assert len(examples.input_ids) > 300 and model.most <= 64
 
 
-# -- training ----------------------------------------------------------------------------------------------------------
-
 LABELED = [row(LONG, "l0"), row("the cat", "l1"), row(LONG[30:160], "l2"), row("rain fell", "l0")]
 
 
@@ -314,9 +306,6 @@ def test_a_step_over_long_rows_is_taken_in_portions_that_add_up():
     whole = judge.outcome(model, examples.batch(np.arange(len(rows)))).losses["classification"]
     parts = sum(judge.outcome(model, examples.batch(part)).losses["classification"] for part in portions)
     assert torch.isclose(whole, parts, rtol=1e-5)
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -214,11 +214,7 @@ def test_windows_overlap_by_the_stride_and_cover_the_context(words, room, stride
     assert len({ids[-1] for ids in windows.input_ids}) == 1
 
 
-@given(
-    words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=50),
-    data=st.data(),
-    kind=st.sampled_from(KINDS),
-)
+@given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=50), data=st.data(), kind=st.sampled_from(KINDS))
 def test_a_window_points_at_the_answer_or_at_its_first_token(words, data, kind):
     context = " ".join(words)
     start = data.draw(st.integers(0, len(context) - 1))
@@ -545,9 +541,6 @@ def test_known_cases(answer, golds, exact, f1):
     assert score_answer(answer, golds) == pytest.approx((exact, f1))
 
 
-# -- whole files -------------------------------------------------------------------------------------------
-
-
 def question(name, golds):
     return Question(name, f"Q{name}?", "context", tuple(ReferenceAnswer(text, 0) for text in golds), 1, "the tests")
 
@@ -599,9 +592,6 @@ def report(scored, threshold=None):
 def halves(scored, seed=0):
     one, other = two_halves(scored.keys, scored.has_answer, generator(seed, "qa-halves"))
     return scored.take(one), scored.take(other)
-
-
-# -- the threshold -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))

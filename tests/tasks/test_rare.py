@@ -39,9 +39,6 @@ def arrays(rows):
     return np.array(gold), np.array(values, dtype=float), [f"row {number}" for number in range(len(rows))]
 
 
-# -- told before training ------------------------------------------------------------------------------------------
-
-
 def test_shares_effective_numbers_and_the_constant_answer():
     found = Imbalance(["ham", "spam"], [950, 50], 1000)
     assert found.shares == [0.95, 0.05] and found.constant_accuracy == 0.95
@@ -75,9 +72,6 @@ def test_training_rows_tell_of_a_rare_class_and_dev_rows_do_not():
     assert Classification.from_rows(rows[10:] + rows[-1:] * 5).main_metric == "accuracy"
 
 
-# -- drawn more often ----------------------------------------------------------------------------------------------
-
-
 def memberships(counts):
     return np.repeat(np.eye(len(counts), dtype=bool), counts, axis=0)
 
@@ -99,9 +93,6 @@ def test_a_row_of_several_classes_is_drawn_for_its_rarest():
     assert chances / chances[0] == pytest.approx([1, 1, 3, 3])
 
 
-# -- ranked --------------------------------------------------------------------------------------------------------
-
-
 @given(RANKED)
 def test_pr_auc_is_scikit_learns_average_precision(rows):
     gold, values, _ = arrays(rows)
@@ -121,9 +112,6 @@ def test_recall_at_a_precision_by_hand():
 def test_without_a_row_of_the_class_nothing_is_shown():
     gold, values = np.zeros(3, dtype=bool), np.arange(3.0)
     assert rare_metrics(gold, values, gold) == {"pr_auc": 0.0, "f1": 0.0, "recall_at_precision_90": 0.0}
-
-
-# -- decided by a threshold ----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30)
@@ -180,9 +168,6 @@ def test_an_unreachable_precision_and_a_class_missing_in_dev_are_reported(capsys
     assert "No dev example is of the class 'x'" in capsys.readouterr().err
     with pytest.raises(InputError, match="rows of the class"):
         choose_threshold(values, ~gold & False, keys)
-
-
-# -- in a classifier -----------------------------------------------------------------------------------------------
 
 
 def scored(task, logits, labels):
@@ -367,9 +352,6 @@ def head(seed=1):
     return found
 
 
-# -- the network ---------------------------------------------------------------------------------------------------
-
-
 def test_its_logits_are_the_mean_squared_error_of_what_is_given_back():
     found, vectors = head(), torch.randn(5, SIZE)
     found.fit_scale(torch.randn(40, SIZE) * 3 + 2)
@@ -385,9 +367,6 @@ def test_scale_is_mean_and_deviation_and_a_constant_number_stays_small():
     assert torch.allclose(found.center, vectors.mean(0))
     assert torch.allclose(found.log_scale.exp()[:3], vectors.std(0, correction=0)[:3])
     assert found.log_scale[3] == 0
-
-
-# -- the task ------------------------------------------------------------------------------------------------------
 
 
 def labeled_rows(*labels):
@@ -455,9 +434,6 @@ def test_rows_that_chose_the_threshold_are_scored_with_others():
     assert own["explained_variance"] == pytest.approx(1 - float(errors[[label == "n" for label in labels]].mean()))
 
 
-# -- together ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def trained():
     rows = [row(text, "n") for text in TEXTS if text] * 3
@@ -478,8 +454,6 @@ def test_the_encoder_stays_and_known_vectors_give_the_same_errors(trained):
     assert torch.allclose(task.logits(model, examples), task.logits(model, plain), atol=1e-5)
     assert float(task.logits(model, examples).mean()) < 0.5
 
-
-# -- long texts ----------------------------------------------------------------------------------------------------
 
 LONG = " ".join(TEXTS)
 

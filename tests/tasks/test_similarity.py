@@ -177,8 +177,6 @@ def test_a_folder_of_sentence_vectors_is_scored_without_training():
     assert task_of_model(model).name == "similarity"
 
 
-# -- long texts ----------------------------------------------------------------------------------------------------
-
 LONG = " ".join(TEXTS)
 LONG_PAIRS = [
     row("the cat", "1", LONG, line=2),

@@ -147,9 +147,6 @@ def test_relative_error_reduction_has_its_fixed_points():
         relative_error_reduction(100, 100)
 
 
-# -- the others ----------------------------------------------------------------------------------------------------
-
-
 def test_names_that_are_not_known_are_answered_with_the_nearest():
     with pytest.raises(ConfigError, match="Did you mean 'glue'"):
         published("gleu")

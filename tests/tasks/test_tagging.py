@@ -41,9 +41,6 @@ def sentence(words, tags=None, line=1):
     return Sentence.of_words(words.split(), None if tags is None else tags.split(), line, "rows.conll")
 
 
-# -- words and windows -------------------------------------------------------------------------------------------------
-
-
 def test_a_word_of_which_nothing_is_left_becomes_the_unknown_token():
     tok = tokenizer()
     examples = window_sentences([sentence("cat \u200d dog")], tok, 16)
@@ -78,9 +75,6 @@ def test_a_batch_says_where_words_and_chains_are():
     assert [order[place] for place in ends.labels["is_last"].nonzero().flatten().tolist()] == [len(long) - 1]
 
 
-# -- tags --------------------------------------------------------------------------------------------------------------
-
-
 def test_tags_are_repaired_and_counted():
     rows = [sentence("a b c", "O B-X I-X"), sentence("a b", "I-X O")]
     task = Tagging.from_rows(rows)
@@ -109,9 +103,6 @@ def test_the_task_travels_as_json():
         task_from_json({"task": "tagging"})
     with pytest.raises(ModelFolderError, match="tagging scheme"):
         task_from_json({"task": "tagging", "labels": ["O", "B-X"], "scheme": "BIX"})
-
-
-# -- answers -----------------------------------------------------------------------------------------------------------
 
 
 def logits_for(task, tags):
@@ -215,9 +206,6 @@ def test_a_sentence_of_many_thousand_words_takes_memory_in_proportion():
     assert peak < 300e6  # windows by pieces would be a table of a billion bytes
 
 
-# -- schemes and spellings ---------------------------------------------------------------------------------------------
-
-
 def rows_of_tags(*tags):
     return [
         Sentence.of_words([WORDS[(3 * number + place) % len(WORDS)] for place in range(len(row.split()))], row.split(),
@@ -308,9 +296,6 @@ def test_words_without_a_tag_are_context_only(crf):
     assert (found["accuracy"], found["entity_f1"]) == (1.0, 1.0)
     assert task.is_right(examples, 0, task.answers(guess, examples)[0])
     assert len(task.decisions(guess, examples).gold) == 6
-
-
-# -- texts -------------------------------------------------------------------------------------------------------------
 
 
 def test_texts_are_split_as_the_model_declares():

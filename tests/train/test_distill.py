@@ -219,9 +219,6 @@ def weights(run):
     return storage.sha256(run / "model" / "model.safetensors")
 
 
-# -- the student -------------------------------------------------------------------------------------------------
-
-
 def test_a_student_with_its_own_network_and_vocabulary_learns_the_teachers_embeddings(tmp_path, teacher):
     result = distill(recipe(tmp_path, teacher, steps=80, checkpoint_every=40, lr=3e-3))
     logged = records(tmp_path / "run")
@@ -273,9 +270,6 @@ def test_a_student_of_another_width_is_trained_with_a_projection_that_is_not_sav
     assert not [name for name, _ in student.named_parameters() if "projection" in name]
 
 
-# -- resume ----------------------------------------------------------------------------------------------------
-
-
 def test_an_interrupted_run_ends_with_the_same_bits(tmp_path, teacher, monkeypatch):
     continues_exactly(distill, recipe(tmp_path, teacher), monkeypatch)
 
@@ -303,9 +297,6 @@ def test_a_cache_of_another_teacher_is_rejected(tmp_path, teacher):
         distill(recipe(tmp_path, tmp_path / "other", embeddings=cache, output=tmp_path / "again"))
 
 
-# -- the texts ---------------------------------------------------------------------------------------------------
-
-
 def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path):
     sentences = [f"word{index} is here ." for index in range(4000)]
     lines = ["\n".join(sentences[start : start + 40]) for start in range(0, 4000, 40)]
@@ -326,9 +317,6 @@ def test_every_sentence_is_in_one_text_and_the_kinds_have_their_shares(tmp_path)
     (tmp_path / "corpus.txt").write_text("something else\n", encoding="utf-8")
     with pytest.raises(RunError, match="not the one"):
         make_texts([str(tmp_path / "corpus.txt")], tmp_path / "texts", tokenizer, 64, 0, False)
-
-
-# -- bad input ---------------------------------------------------------------------------------------------
 
 
 def test_a_teacher_without_sentence_embeddings_or_a_suitable_head_is_rejected(tmp_path, teacher):

@@ -42,9 +42,7 @@ def test_seeds_give_mean_and_deviation_and_the_best_is_kept(tmp_path):
 def test_the_average_of_the_seeds_is_the_mean_of_their_weights(tmp_path):
     start = finetune(finetuning(tmp_path, epochs=1))
     settings = {"preset": None, "tokenizer": None, "model": str(start.model), "epochs": 1, "lr": 5e-4}
-    result = finetune(
-        finetuning(tmp_path, **settings, seeds=2, average_seeds=True, output=tmp_path / "averaged"),
-    )
+    result = finetune(finetuning(tmp_path, **settings, seeds=2, average_seeds=True, output=tmp_path / "averaged"))
     averaged = mw.load(result.model)
     parts = [read_weights(result.output / f"seed-{seed}" / "best") for seed in range(2)]
     for name, tensor in averaged.state_dict().items():

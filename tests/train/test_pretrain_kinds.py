@@ -192,13 +192,7 @@ def test_its_folder_is_a_marian_that_a_translator_begins_with(denoised, tmp_path
         "dev_target": tmp_path / "b",
     }
     recipe = FinetuneConfig(
-        task="translation",
-        model=denoised.model,
-        output=tmp_path / "t",
-        epochs=1,
-        max_length=16,
-        device="cpu",
-        **paths,
+        task="translation", model=denoised.model, output=tmp_path / "t", epochs=1, max_length=16, device="cpu", **paths
     )
     assert "bleu" in finetune(recipe).final
 
@@ -216,14 +210,7 @@ MEMORY = {"hidden_size": 32, "num_hidden_layers": 2, "hidden_dropout": 0.1}
 
 
 def recurrent(folder, **changes):
-    settings = {
-        "preset": "lstm-small",
-        "objective": "clm",
-        "model": MEMORY,
-        "steps": 60,
-        "lr": 2e-2,
-        "max_length": 16,
-    }
+    settings = {"preset": "lstm-small", "objective": "clm", "model": MEMORY, "steps": 60, "lr": 2e-2, "max_length": 16}
     return pretraining(folder, **{**settings, "checkpoint_every": 30, **changes})
 
 
@@ -259,7 +246,7 @@ def test_both_directions_learn_and_are_scored(both, tmp_path):
     assert both.scores["clm_scored_loss"] < both.baseline.mlm_loss > both.scores["backward_scored_loss"]
     found = score_text(load_model(both.model)[0], corpus(tmp_path, 6))
     assert set(found.metrics) == {
-        *("clm_accuracy", "clm_baseline", "perplexity", "backward_accuracy", "backward_baseline"),
+        *("clm_accuracy", "clm_baseline", "perplexity", "backward_accuracy", "backward_baseline")
     }
     assert found.tokens > found.examples
 

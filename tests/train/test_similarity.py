@@ -20,9 +20,8 @@ from maskwright.inference.sparse import sparse_encoder_of
 from maskwright.tasks.similarity import Similarity
 from maskwright.text.readers.tables import Row
 from maskwright.text.tokenizers.tokenizer import Tokenizer
-from maskwright.train.finetuning.finetune import finetune
+from maskwright.train.finetuning.finetune import finetune, with_negatives
 from maskwright.train.finetuning.job import FinetuneJob, MemoryBestModelSaver
-from maskwright.train.finetuning.negatives import with_negatives
 from train.runs import continues_exactly, finetuning
 
 ANIMALS, PLACES = ["cat", "dog", "bird"], ["house", "tree", "river"]
@@ -78,9 +77,7 @@ def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_p
 
 def test_pairs_without_scores_learn_to_find_each_other(tmp_path):
     config = contrastive(
-        tmp_path,
-        train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"),
-        dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs"),
+        tmp_path, train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"), dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs")
     )
     result = finetune(config)
     assert result.main_metric == "accuracy" and set(result.mean) == {"loss", "accuracy"}

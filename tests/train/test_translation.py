@@ -138,9 +138,6 @@ def test_pairs_over_the_limit_are_left_out_of_training_and_counted(tmp_path, tok
     assert "2 of 62 training pairs are longer than max_length and are skipped" in capsys.readouterr().err
 
 
-# -- schedule and batches ----------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=80), st.integers(1, 100), st.integers(0, 3))
 def test_every_epoch_gives_every_row_once_in_batches_within_the_budget(lengths, budget, epoch):
     batches = TokenBatches(np.array(lengths), budget, seed=0)

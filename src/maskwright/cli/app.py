@@ -18,46 +18,75 @@ from ..core import progress
 from ..core.errors import InputError
 from ..core.program import launch_of, run_program
 from .common import show_any_text
-from .settings import HELP_OPTIONS, OrderedGroup, UsageError, add_command, usage_text
+from .settings import HELP_OPTIONS, OrderedGroup, UsageError, usage_text
 
 SHARED = ("pretrain", "finetune", "distill")  # commands that several processes can run together
 EPILOG = "Start here: maskwright pretrain --preset bert-mini -o runs/a corpus.txt"
 
-# MODULE:FUNCTION of each command, MODULE:app of each command group, by panel of --help, in its order. Only what runs is
-# imported: all of them take a quarter of a second.
-COMMANDS: dict[str, dict[str, str]] = {
+# MODULE:FUNCTION of each command, MODULE:app of each command group, and its line in --help, by panel, in order. Only
+# what runs is imported: all of them take a quarter of a second.
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Train": {
-        "tokenizer": "tokenizer:app",
-        "pretrain": "training:pretrain",
-        "finetune": "finetune:finetune",
-        "distill": "training:distill",
-        "vectors": "training:vectors",
+        "tokenizer": ("tokenizer:app", "Train, compare, use and explain tokenizers."),
+        "pretrain": ("training:pretrain", "Pre-train an encoder on your text. Rerun the same command to resume."),
+        "finetune": ("finetune:finetune", "Fine-tune a model on labeled rows. Rerun the same command to resume."),
+        "distill": ("training:distill", "Distill a model into a smaller one. Rerun the same command to resume."),
+        "vectors": (
+            "training:vectors",
+            "Train static word embeddings (word2vec). The output folder works like an encoder.",
+        ),
     },
     "Use": {
-        "predict": "predict:predict",
-        "answer": "predict:answer",
-        "fill-mask": "predict:fill_mask",
-        "generate": "generate:generate",
-        "translate": "generate:translate",
-        "embed": "embed:embed",
-        "search": "embed:search",
-        "scale": "scale:app",
-        "serve": "serve:serve",
-        "studio": "serve:studio",
+        "predict": (
+            "predict:predict",
+            "Predict with a fine-tuned model: labels, values, entities with offsets, choices, anomaly scores.",
+        ),
+        "answer": ("predict:answer", "Extract answer spans from a text of any length."),
+        "fill-mask": ("predict:fill_mask", "Predict masked tokens."),
+        "generate": ("generate:generate", "Generate continuations of prompts with a language model."),
+        "translate": ("generate:translate", "Translate texts. --json and --results add scores."),
+        "embed": ("embed:embed", "Encode texts as embeddings, in input order; compare or cluster them."),
+        "search": (
+            "embed:search",
+            "Search texts semantically. A passage is a paragraph, or consecutive sentences of a long one.",
+        ),
+        "scale": ("scale:app", "Corpora and bulk inference of many files and machines, with Ray Data."),
+        "serve": (
+            "serve:serve",
+            "Serve models over HTTP: embeddings, classes, tags, answers, masked tokens, generation, translation.",
+        ),
+        "studio": (
+            "serve:studio",
+            "Serve local web pages: tokens, masked-token predictions, similarity, layers, runs, training.",
+        ),
     },
     "Analyze": {
-        "evaluate": "evaluate:evaluate",
-        "inspect": "inspect:inspect",
-        "probe": "inspect:probe",
-        "bench": "bench:bench",
-        "plan": "bench:plan",
+        "evaluate": (
+            "evaluate:evaluate",
+            "Evaluate a model. Metrics are fractions; with two classes, f1 is that of the second.",
+        ),
+        "inspect": (
+            "inspect:inspect",
+            "Show attention, head patterns, predictions and attributions for a text, or another view of a model.",
+        ),
+        "probe": ("inspect:probe", "Train linear probes on each frozen layer, with a control task of random labels."),
+        "bench": ("bench:bench", "Measure the throughput and latency of a model on this machine, in every precision."),
+        "plan": ("bench:plan", "Estimate the parameters, FLOPs, memory, time and price of a pre-training run."),
     },
-    "Experiment": {"experiment": "experiments:app"},
+    "Experiment": {
+        "experiment": ("experiments:app", "Train several models under one budget and compare them."),
+    },
     "Tools": {
-        "doctor": "doctor:doctor",
-        "export": "export:export",
-        "push": "export:push",
-        "lessons": "lessons:lessons",
+        "doctor": ("doctor:doctor", "Check this machine and installation, a data file, or a model folder."),
+        "export": (
+            "export:export",
+            "Export a model as a graph, with its tokenizer and settings, for programs without maskwright.",
+        ),
+        "push": ("export:push", "Upload a model folder to the Hugging Face Hub, in one commit. Needs the extra 'hub'."),
+        "lessons": (
+            "lessons:lessons",
+            "List the lessons, or run some: each number of a slide next to the computed one.",
+        ),
     },
 }
 
@@ -174,7 +203,7 @@ def _root(
 
 
 def app_with(names: Collection[str]) -> typer.Typer:
-    """Import these commands and groups; returns a command line of them."""
+    """A command line with these commands and groups, which are imported; of the others only what --help lists."""
     app = typer.Typer(
         name="maskwright",
         cls=Commands,
@@ -187,28 +216,27 @@ def app_with(names: Collection[str]) -> typer.Typer:
     )
     app.callback()(_root)
     for panel, commands in COMMANDS.items():
-        for name, place in commands.items():
+        for name, (place, about) in commands.items():
             if name not in names:
+                app.command(name, help=about, rich_help_panel=panel)(_listed)
                 continue
             module, _, attribute = place.partition(":")
             command = getattr(import_module(f".{module}", __package__), attribute)
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                add_command(app, name, command, rich_help_panel=panel)
+                app.command(name, cls=command.command_class, rich_help_panel=panel)(command)
     return app
+
+
+def _listed() -> None:
+    """A command that is only listed."""
 
 
 @cache
 def whole_app() -> typer.Typer:
-    """The command line with all commands, which --help and the documentation show."""
+    """The command line with all commands, which the documentation shows."""
     return app_with(Commands.order)
-
-
-def _app() -> typer.Typer:
-    """The command line as far as these arguments need it."""
-    name = _command()
-    return app_with({name}) if name in Commands.order else whole_app()
 
 
 def _command() -> str:
@@ -243,7 +271,7 @@ def _run() -> None:
 
         run_member(launch, _run_shared, debug="--debug" in sys.argv[1:])
     try:
-        code = _app()(standalone_mode=False)
+        code = app_with({_command()})(standalone_mode=False)
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed
             typer.echo(f"error: {usage_text(error)}", err=True)
@@ -260,7 +288,7 @@ def _run_shared() -> int:
     if name in Commands.order and name not in SHARED:
         raise InputError(f"maskwright {name} runs in one process: start it without torchrun.")
     try:
-        code = _app()(standalone_mode=False)
+        code = app_with({_command()})(standalone_mode=False)
     except UsageError as error:
         raise InputError(usage_text(error)) from None
     return code if isinstance(code, int) else 0

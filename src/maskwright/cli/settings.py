@@ -148,16 +148,11 @@ def takes_settings(
     return decorate
 
 
-def add_command(app: typer.Typer, name: str, command: Callable[..., None], **details: Any) -> None:
-    """Registers a command under a name."""
-    app.command(name, cls=getattr(command, "command_class", SettingsCommand), **details)(command)
-
-
 def make_group(help: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
     """A group of commands by name."""
     app = typer.Typer(help=help, no_args_is_help=True, context_settings=HELP_OPTIONS)
     for name, command in commands.items():
-        add_command(app, name, command)
+        app.command(name, cls=command.command_class)(command)  # type: ignore[attr-defined]
     return app
 
 

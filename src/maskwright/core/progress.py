@@ -7,17 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 LOG_EVERY_SECONDS = 10.0
 
@@ -69,6 +63,8 @@ def warn_once() -> Iterator[None]:
 
 def console() -> Console:
     """Returns a console on the current standard error (tests and notebooks replace it)."""
+    from rich.console import Console
+
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
@@ -126,6 +122,16 @@ def track(description: str, total: float | None = None, unit: str = "items", beg
     if _is_quiet() or not console().is_terminal:
         yield Track(description, total, unit, None, begin)
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -320,7 +320,14 @@ class LayerLab(Experiment):
             right=columns[1:],
         )
         steps = [
-            (step["higher"], step["lower"], _gap(step), "yes" if step["holds"] else "no") for step in order["steps"]
+            (
+                step["higher"],
+                step["lower"],
+                f"{step['difference']:+.3f}".replace("-", "−")
+                + ("" if step["deviation"] is None else f" ± {step['deviation']:.3f}"),
+                "yes" if step["holds"] else "no",
+            )
+            for step in order["steps"]
         ]
         verdict = f"{order_verdict(order)} Differences are paired by seed."
         steps_table = Table(
@@ -385,11 +392,6 @@ def _next(recipe: Mapping[str, Any], rows: Sequence[Any], tuned: Any, metric: st
 
 def _score(row: Mapping[str, Any], metric: str) -> str:
     return plus_minus(row["mean"][metric], row["deviation"][metric] if len(row["runs"]) > 1 else None)
-
-
-def _gap(step: Mapping[str, Any]) -> str:
-    text = f"{step['difference']:+.3f}".replace("-", "−")
-    return text if step["deviation"] is None else f"{text} ± {step['deviation']:.3f}"
 
 
 def _mix(rows: Sequence[Any]) -> Bars:

@@ -254,17 +254,25 @@ class MethodRunner:
 
     def judge(self, method: str) -> Predictions:
         """Run a method of METHODS."""
-        if method == "threshold":
-            return self._with_threshold()
+        splits = self.splits
+        if method == "threshold":  # the scores of plain fine-tuning with the threshold of the best F1 on dev
+            other, keys = self.plain(), [row_key(row.text, row.text_pair) for row in splits.dev]
+            threshold = choose_threshold(other.dev_values, np.array([row.label == RARE for row in splits.dev]), keys)
+            return replace(other, given=other.values > threshold.value)
         if method == "autoencoder":
             return self._reconstruct()
         if method == "tfidf":
-            return self._count_words()
+            texts, gold = zip(*((joined(row), row.label == RARE) for row in splits.train), strict=True)
+            model = word_counts(class_weight="balanced", random_state=self.seed).fit(texts, gold)
+            dev_values, values = (
+                model.predict_proba(list(map(joined, rows)))[:, 1] for rows in (splits.dev, splits.test)
+            )
+            return Predictions(values, values > 0.5, dev_values)
         how = METHODS[method][2]
         options = {} if how is None else how(self.config)
         if options.pop("class_weight", None):
-            counts = [sum(row.label == label for row in self.splits.train) for label in LABELS]
-            options["class_weights"] = balanced_weights(counts, len(self.splits.train))
+            counts = [sum(row.label == label for row in splits.train) for label in LABELS]
+            options["class_weights"] = balanced_weights(counts, len(splits.train))
         return self._classify(**options)
 
     def _classify(self, **options: Any) -> Predictions:
@@ -295,22 +303,6 @@ class MethodRunner:
         assert task.threshold is not None
         dev_values, values = (task.logits(model, part).squeeze(-1).double().numpy() for part in (dev, test))
         return Predictions(values, values > task.threshold.value, dev_values)
-
-    def _with_threshold(self) -> Predictions:
-        """The scores of plain fine-tuning with the threshold of the best F1 on dev."""
-        other, dev = self.plain(), self.splits.dev
-        keys = [row_key(row.text, row.text_pair) for row in dev]
-        threshold = choose_threshold(other.dev_values, np.array([row.label == RARE for row in dev]), keys)
-        return replace(other, given=other.values > threshold.value)
-
-    def _count_words(self) -> Predictions:
-        """TF-IDF of unigrams and bigrams, and logistic regression with balanced class weights."""
-        texts, gold = zip(*((joined(row), row.label == RARE) for row in self.splits.train), strict=True)
-        model = word_counts(class_weight="balanced", random_state=self.seed).fit(texts, gold)
-        dev_values, values = (
-            model.predict_proba(list(map(joined, rows)))[:, 1] for rows in (self.splits.dev, self.splits.test)
-        )
-        return Predictions(values, values > 0.5, dev_values)
 
     def _shared(self) -> dict[str, Any]:
         return {"batch_size": self.config.batch_size, "seed": self.seed, "precision": self.config.precision}

@@ -145,10 +145,9 @@ def blocks_of(file: RowFile) -> list[Block]:
 
 def read_block(block: Block, columns: list[str]) -> Iterator[NamedRow]:
     """The rows of a block, in order. columns: those that are needed. Raises InputError for a damaged file."""
-    return _parquet_rows(block, columns) if block.kind == "parquet" else _json_rows(block)
-
-
-def _parquet_rows(block: Block, columns: list[str]) -> Iterator[NamedRow]:
+    if block.kind == "jsonl":
+        yield from _json_rows(block)
+        return
     with _parquet(block.uri) as opened:
         missing = [name for name in columns if name not in opened.schema_arrow.names]
         if missing:
@@ -178,16 +177,11 @@ def _json_rows(block: Block) -> Iterator[NamedRow]:
             if not line:
                 return
             if line.strip():
-                yield _json_row(line, position)
+                try:
+                    yield NamedRow(position, *parse_object(line.decode("utf-8")))
+                except UnicodeDecodeError:
+                    yield NamedRow(position, {}, "is not UTF-8")
             position += len(line)
-
-
-def _json_row(line: bytes, position: int) -> NamedRow:
-    try:
-        values, fault = parse_object(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        return NamedRow(position, {}, "is not UTF-8")
-    return NamedRow(position, values, fault)
 
 
 def _parquet(uri: str) -> Any:

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -151,7 +151,11 @@ def complete(
     facts = {name: read_note(output, name) for name in items if name in finished}
     if missing:
         facts |= compute(missing)
-    _raise_errors(facts.values())
+    if failed := [one["error"] for one in facts.values() if "error" in one]:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise InputError(f"{failed[0]}{more}")
+    if bad := [RowError(**row) for one in facts.values() for row in one.get("bad_rows", ())]:
+        raise RowErrors(bad, sum(one["rows"] for one in facts.values()))
     return [facts[name] for name in items]
 
 
@@ -167,16 +171,6 @@ def read_note(output: str, name: str) -> dict[str, Any]:
 
 def _note_of(output: str, name: str) -> str:
     return f"{output}/{DONE}/{name}.json"
-
-
-def _raise_errors(facts: Iterable[dict[str, Any]]) -> None:
-    """Raise RowErrors for all bad rows, or InputError for failed parts; nothing if there are none."""
-    facts = list(facts)
-    if failed := [one["error"] for one in facts if "error" in one]:
-        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise InputError(f"{failed[0]}{more}")
-    if bad := [RowError(**row) for one in facts for row in one.get("bad_rows", ())]:
-        raise RowErrors(bad, sum(one["rows"] for one in facts))
 
 
 # -- Ray -------------------------------------------------------------------------------------------------------------

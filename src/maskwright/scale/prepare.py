@@ -49,7 +49,10 @@ from .parts import Items, Worker, Workers, complete, names_in, noted, part_name,
 PARTS = "_parts"  # the folder of the tokens, in the output folder; only its notes are kept at the end
 _COLUMNS = ("tokens", "lengths", "sizes", "digests", "text_bytes")  # of a record; numbers as bytes, little-endian
 _COUNT = np.dtype("<i8")
-_ADDED = ("files", "file_bytes", "documents", "sentences", "characters", "cut_sentences", "cut_documents")
+_ADDED = (
+    *("files", "file_bytes", "documents", "sentences", "characters", "cut_sentences", "cut_documents"),
+    "skipped_rows",
+)
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,11 @@ class PartReader(Reader):
                 index += len(batch.sizes)
                 if index > skipped:
                     yield from self._new(*_after(batch, tokens, lengths, skipped - index + len(batch.sizes)))
-            self._add(self.parts[number]["facts"])
+            counts = self.parts[number]["facts"]
+            for name in _ADDED:
+                setattr(self.facts, name, getattr(self.facts, name) + counts[name])
+            room = MAX_ROWS_KEPT - len(self.facts.bad_rows)
+            self.facts.bad_rows += [RowError(**row) for row in counts["bad_rows"][:room]]
 
     def _records(self, name: str, dtype: np.dtype) -> Iterator[Encoded]:
         import pyarrow
@@ -219,14 +226,6 @@ class PartReader(Reader):
             is_new = np.repeat(fresh, found.sizes)  # of each sentence
             tokens, lengths = tokens[np.repeat(is_new, lengths)], lengths[is_new]
         yield batch, tokens, lengths
-
-    def _add(self, counts: dict[str, Any]) -> None:
-        """Count a whole file."""
-        for name in _ADDED:
-            setattr(self.facts, name, getattr(self.facts, name) + counts[name])
-        self.facts.skipped_rows += counts["skipped_rows"]
-        room = MAX_ROWS_KEPT - len(self.facts.bad_rows)
-        self.facts.bad_rows += [RowError(**row) for row in counts["bad_rows"][:room]]
 
 
 def _after(batch: Batch, tokens: np.ndarray, lengths: np.ndarray, skipped: int) -> Encoded:

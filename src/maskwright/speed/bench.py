@@ -254,7 +254,11 @@ class _Benchmark:
         """Compare the embeddings, then time throughput and latency in turn."""
         self._compare(children)
         seconds = self.settings.seconds / len(children)
-        self.count = self._affordable(children, THROUGHPUT_SHARE * seconds / ROUNDS)
+        # As many texts as the slowest backend encodes in its share of the time; the first round is a warm-up.
+        first = min(FIRST_TEXTS, len(self.texts))
+        _, times = ([child.ask("bulk", count=first) for child in children] for _ in range(2))
+        affordable = int(first * THROUGHPUT_SHARE * seconds / ROUNDS / max(times))
+        self.count = max(min(affordable, len(self.texts)), first)
         rates: list[list[float]] = [[] for _ in children]
         delays: list[dict[int, list[float]]] = [{size: [] for size in self.requests} for _ in children]
         with track("bench", ROUNDS * len(children), "measurements") as progress:
@@ -299,11 +303,3 @@ class _Benchmark:
                     f"{row.name} {row.precision} returns different embeddings (cosine {row.cosine:.3f}): "
                     "its speed is not comparable."
                 )
-
-    def _affordable(self, children: list[BackendProcess], seconds: float) -> int:
-        """Return the number of texts that the slowest backend encodes in `seconds`."""
-        first = min(FIRST_TEXTS, len(self.texts))
-        for child in children:
-            child.ask("bulk", count=first)  # warm-up
-        slowest = max(child.ask("bulk", count=first) for child in children)
-        return max(min(int(first * seconds / slowest), len(self.texts)), first)

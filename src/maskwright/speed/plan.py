@@ -260,14 +260,6 @@ class Plan:
         }
 
 
-@dataclass(frozen=True)
-class _Timing:
-    tokens_per_second: float
-    timed_by: str
-    share_of_peak: float
-    assumption: str
-
-
 def make_plan(config: PlanConfig) -> Plan:
     """Estimate a run. Raises InputError with settings that fit if the run does not fit into memory."""
     work = workload_of(config)
@@ -276,15 +268,15 @@ def make_plan(config: PlanConfig) -> Plan:
     accumulation, memory = micro_batches(config, work, place)
     sequences = -(-config.sequences // accumulation)
     timing = _measured(config, work, place, sequences) if gpu is None else _assumed(config, work, gpu, place)
-    rate, link = timing.tokens_per_second, None
+    rate, timed_by, share_of_peak, assumption = timing
+    link, size = None, config.sequences * config.gpus * config.text_tokens  # tokens of a step
     if config.gpus > 1:
-        size = _tokens_of_step(config)
         speed = link_of(config.interconnect, config.gpus)
         link = communication(
             config.gpus, work.num_parameters, speed, size / rate, accumulation, size, shard=config.shard
         )
         rate = size / link.step
-    tokens = config.tokens or float((config.steps or STEPS) * _tokens_of_step(config))
+    tokens = config.tokens or float((config.steps or STEPS) * size)
     seconds = tokens / rate
     price = config.price_per_hour
     return Plan(
@@ -294,7 +286,7 @@ def make_plan(config: PlanConfig) -> Plan:
         parameters=work.num_parameters,
         vocab_size=work.config.vocab_size,
         tokens=tokens,
-        steps=math.ceil(tokens / _tokens_of_step(config)),
+        steps=math.ceil(tokens / size),
         sequences=sequences,
         accumulation=accumulation,
         flops=work.flops(),
@@ -302,17 +294,13 @@ def make_plan(config: PlanConfig) -> Plan:
         memory=memory,
         tokens_per_second=rate,
         seconds=seconds,
-        timed_by=timing.timed_by,
-        share_of_peak=timing.share_of_peak,
+        timed_by=timed_by,
+        share_of_peak=share_of_peak,
         cost=None if price is None else seconds / 3600 * config.gpus * price,
         communication=link,
         sharded_memory=None if link is None or config.shard else sharded(memory, config.gpus, work.num_layers).total,
-        assumptions=[timing.assumption, *_other_assumptions(config)],
+        assumptions=[assumption, *_other_assumptions(config)],
     )
-
-
-def _tokens_of_step(config: PlanConfig) -> int:
-    return config.sequences * config.gpus * config.text_tokens
 
 
 def _here(config: PlanConfig) -> Hardware:
@@ -331,16 +319,17 @@ def _precision_on(gpu: Gpu, wanted: str) -> str:
     return ("bf16" if gpu.bf16 is not None else "fp32") if wanted == "auto" else wanted
 
 
-def _measured(config: PlanConfig, work: Workload, place: Hardware, sequences: int) -> _Timing:
+def _measured(config: PlanConfig, work: Workload, place: Hardware, sequences: int) -> tuple[float, str, float, str]:
+    """Tokens per second, what they come from, the share of the peak, and the assumption in words."""
     found = probe(config, work, resolve_device(config.device), place.precision, sequences)
     depths = " and ".join(map(str, found.depths))
     how = f"a probe of {config.probe_seconds:g} s on {depths} layers, {found.sequences} x {work.length} tokens per step"
     assumption = "Time: the speed of the probe, with the same other load on the machine."
     share = found.tokens_per_second * work.flops().total / found.ceiling
-    return _Timing(found.tokens_per_second, how, share, assumption)
+    return found.tokens_per_second, how, share, assumption
 
 
-def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Hardware) -> _Timing:
+def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Hardware) -> tuple[float, str, float, str]:
     peak = gpu.peak(place.precision)
     assert peak is not None
     recomputed = work.flops().recomputed if config.activation_checkpointing else 0.0
@@ -350,13 +339,14 @@ def _assumed(config: PlanConfig, work: Workload, gpu: Gpu, place: Hardware) -> _
         f"Time: {how} ({gpu.source}). This utilization is an assumption: change it with --utilization, or run the "
         "command without --gpu on such a machine to measure it. Small batches reach less."
     )
-    return _Timing(rate, how, config.utilization, assumption)
+    return rate, how, config.utilization, assumption
 
 
 def _other_assumptions(config: PlanConfig) -> list[str]:
+    whose = "this machine's" if config.gpu is None else "a GPU's"
     found = [
         f"Memory: AdamW in float32, 16 bytes per parameter, plus the activations of a micro-batch; a tenth of "
-        f"{_whose(config)} memory is reserved."
+        f"{whose} memory is reserved."
     ]
     if config.gpus > 1:
         how = (
@@ -371,10 +361,6 @@ def _other_assumptions(config: PlanConfig) -> list[str]:
     if config.price_per_hour is None:
         found.append("Cost: unknown without --price-per-hour.")
     return found
-
-
-def _whose(config: PlanConfig) -> str:
-    return "this machine's" if config.gpu is None else "a GPU's"
 
 
 def gigabytes(size: float) -> str:

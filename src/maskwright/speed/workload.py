@@ -295,7 +295,10 @@ def probe(config: PlanConfig, work: Workload, device: torch.device, precision: s
     ceiling = matrix_ceiling(
         network.hidden_size, network.intermediate_size, precision, device, min(config.probe_seconds / 10, 1.0)
     )
-    depths = _depths(config, work)
+    # Two depths: one layer, and one more cycle of layer types; or the full depth. A decoder is as deep as its encoder;
+    # if the full depths differ, the full network is trained.
+    layers, deeper = network.num_hidden_layers, 1 + max(network.full_attention_every, 2)
+    depths = (layers,) if layers <= deeper or network.num_decoder_layers not in (0, layers) else (1, deeper)
     deepest = _at_depth(config, work, depths[-1])
     affordable = STEP_SECONDS * EXPECTED_UTILIZATION * ceiling / (workload_of(deepest).flops().total * work.length)
     sequences = min(sequences, max(int(affordable), MIN_TOKENS // work.length, 1))
@@ -304,18 +307,8 @@ def probe(config: PlanConfig, work: Workload, device: torch.device, precision: s
     whole = times[0]
     if len(depths) > 1:
         layer = max((times[1] - times[0]) / (depths[1] - depths[0]), 0.0)
-        whole += layer * (work.config.num_hidden_layers - depths[0])
+        whole += layer * (layers - depths[0])
     return ProbeResult(sequences * work.length / whole, depths, sequences, ceiling)
-
-
-def _depths(config: PlanConfig, work: Workload) -> tuple[int, ...]:
-    """Return the two depths to train: one layer, and one more cycle of layer types; or the full depth.
-
-    A decoder has the depth of its encoder; if the full depths differ, the full network is trained.
-    """
-    layers, decoder = work.config.num_hidden_layers, work.config.num_decoder_layers
-    deeper = 1 + max(work.config.full_attention_every, 2)
-    return (layers,) if layers <= deeper or decoder not in (0, layers) else (1, deeper)
 
 
 def _at_depth(config: PlanConfig, work: Workload, depth: int) -> PlanConfig:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,6 @@ from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
 from .steps import Clock, LocalSteps, StopRequest, Totals, batch_flops, check_dealt, steps_of, stop_on_signals
-
-if TYPE_CHECKING:
-    from .sharding import ShardedNetwork
 
 
 @dataclass(frozen=True)
@@ -96,13 +93,6 @@ class Job(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 
-@runtime_checkable
-class Fingerprinted(Protocol):
-    """A job whose training data have a digest."""
-
-    def fingerprint(self) -> str: ...
-
-
 class Window:
     """Sums since the last logged record. Checkpoints store them, so the log continues exactly."""
 
@@ -154,7 +144,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     """
     group = Group() if run is None else run.group
     _check_processes(group, job, settings)
-    data = job.fingerprint() if run is not None and isinstance(job, Fingerprinted) else ""
+    data: str = getattr(job, "fingerprint", str)() if run is not None else ""
     step, window, moments = _resume(job, run, data)
     group.broadcast([*job.model.parameters(), *job.model.buffers()])
     job.model.train()
@@ -170,7 +160,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     with (
         preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
-        _stop_request(run) as stop,
+        # without a folder to save in, Ctrl-C raises an ordinary KeyboardInterrupt
+        nullcontext(StopRequest()) if run is None else stop_on_signals(group.world > 1) as stop,
         steps_of(job, group, stop, reduced, sharded) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
@@ -207,18 +198,13 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     return step
 
 
-def _sharded(job: Job, group: Group, settings: LoopSettings, reduced: torch.dtype | None) -> ShardedNetwork | None:
+def _sharded(job: Job, group: Group, settings: LoopSettings, reduced: torch.dtype | None) -> Any:
     """The network in parts, if several processes each store one."""
     if not settings.shard or not isinstance(group, ProcessGroup):
         return None
     from .sharding import ShardedNetwork  # imports parts of torch that few trainings need
 
     return ShardedNetwork(job, group, reduced)
-
-
-def _stop_request(run: RunFolder | None) -> AbstractContextManager[StopRequest]:
-    """Catches signals if there is a folder to save in; otherwise Ctrl-C raises an ordinary KeyboardInterrupt."""
-    return stop_on_signals(run.group.world > 1) if run is not None else nullcontext(StopRequest())
 
 
 def _check_processes(group: Group, job: Any, settings: LoopSettings) -> None:
@@ -368,13 +354,8 @@ def _stop_if_requested(stop: StopRequest, run: RunFolder | None, step: int, step
 
 
 def _rate(settings: LoopSettings, step: int) -> float:
-    return learning_rate(
-        step,
-        steps=settings.steps,
-        peak=settings.lr,
-        warmup=warmup_steps(settings.warmup, settings.steps),
-        schedule=settings.schedule,
-    )
+    warmup = warmup_steps(settings.warmup, settings.steps)
+    return learning_rate(step, steps=settings.steps, peak=settings.lr, warmup=warmup, schedule=settings.schedule)
 
 
 def _describe(record: dict[str, float]) -> str:

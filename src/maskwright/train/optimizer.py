@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +27,9 @@ def adamw(model: nn.Module, lr: float, weight_decay: float, adam: tuple[float, f
     fused = trained[0].device.type in ("cpu", "cuda")
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, adam[0]), eps=adam[1], fused=fused)
     if fused:
-        optimizer.register_step_post_hook(_count_versions)
+        # A fused step does not increment the version counters of the parameters.
+        optimizer.register_step_post_hook(lambda *_: increment_version(trained))
     return optimizer
-
-
-def _count_versions(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Increment the version counters of the parameters, which a fused step does not do."""
-    for group in optimizer.param_groups:
-        increment_version(group["params"])
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

@@ -122,11 +122,8 @@ class RunFolder:
         models_only: of a run that loads a model again, and not its data.
         """
 
-        def check() -> None:
-            if self.inputs is not None:
-                self.inputs.check_unchanged(models_only=models_only)
-
-        self.group.from_main(check)
+        inputs = self.inputs
+        self.group.from_main(lambda: None if inputs is None else inputs.check_unchanged(models_only=models_only))
 
     def close(self) -> None:
         """End the logs of this folder and its parts, as far as this process has written them."""
@@ -152,8 +149,13 @@ class RunFolder:
         """All logged records; a line truncated by a crash is skipped."""
         if not self.metrics_path.exists():
             return []
-        lines = storage.read_bytes(self.metrics_path).split(b"\n")
-        return [record for line in lines if line and (record := _parse(line)) is not None]
+        records = []
+        for line in storage.read_bytes(self.metrics_path).split(b"\n"):
+            with suppress(ValueError, RecursionError):
+                record = json.loads(line)
+                if isinstance(record, dict) and "step" in record:
+                    records.append(record)
+        return records
 
     def rewind(self, step: int) -> None:
         """Remove the records logged after `step`, because those steps are repeated."""
@@ -232,10 +234,19 @@ def open_run(
         is_new = not (path / "config.toml").exists()
         found = None if inputs is None else inputs((path / RESULT).exists())
         if is_new:
-            storage.write_json(path / "run.json", _facts(group))
+            facts = {
+                **_versions(),
+                "machine": f"{platform.system()} {platform.machine()}",
+                "threads": torch.get_num_threads(),
+                "processes": group.world,
+                "started": time.strftime("%Y-%m-%d %H:%M:%S"),
+            }
+            storage.write_json(path / "run.json", facts)
             if found is not None:
                 found.write(path)
-            storage.write_text(path / "config.toml", _toml(recipe))
+            import tomli_w  # not needed for training without a run folder
+
+            storage.write_text(path / "config.toml", tomli_w.dumps(recipe))
         else:
             _check_same(path, recipe, found)
         run = RunFolder(path, recipe, group, called, found)
@@ -246,8 +257,11 @@ def open_run(
                 group.from_main(lambda: storage.read_bytes(path / ".lock").decode())
             yield run
         except (ValueError, MissingFileError, MissingExtraError):
-            if is_new and not _has_progress(path):
-                _remove(path)  # invalid input before the first step: leave no incomplete run
+            if is_new and not any(path.rglob(METRICS)) and not any((path / name).exists() for name in FINISHED):
+                # invalid input before the first step of the run, its seeds and parts: leave no incomplete run
+                _clear(path)
+                (path / ".lock").unlink(missing_ok=True)
+                path.rmdir()
             raise
         finally:
             run.close()
@@ -376,41 +390,13 @@ def _clear(path: Path) -> None:
     (path / "config.toml").unlink(missing_ok=True)
 
 
-def _has_progress(path: Path) -> bool:
-    """Whether the run, one of its seeds or one of its parts has logged or finished anything."""
-    return any(path.rglob(METRICS)) or any((path / name).exists() for name in FINISHED)
-
-
-def _remove(path: Path) -> None:
-    """Delete a run and its folder."""
-    _clear(path)
-    (path / ".lock").unlink(missing_ok=True)
-    path.rmdir()
-
-
 def _is_foreign(entry: Path) -> bool:
     """Whether a run that was killed during its first writes cannot have left this entry."""
     return entry.name not in (".lock", "run.json", INPUTS) and ".tmp-" not in entry.name
 
 
-def _toml(recipe: dict[str, Any]) -> str:
-    import tomli_w  # not needed for training without a run folder
-
-    return tomli_w.dumps(recipe)
-
-
 def _versions() -> dict[str, str]:
     return {"maskwright": __version__, "torch": torch.__version__, "python": platform.python_version()}
-
-
-def _facts(group: Group) -> dict[str, Any]:
-    return {
-        **_versions(),
-        "machine": f"{platform.system()} {platform.machine()}",
-        "threads": torch.get_num_threads(),
-        "processes": group.world,
-        "started": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }
 
 
 def _note_environment_changes(run: RunFolder) -> None:
@@ -427,11 +413,3 @@ def _note_environment_changes(run: RunFolder) -> None:
             f"This run began with {plural(before, 'process', 'processes')} and resumes with {now}: it sees the same "
             "samples in the same order; the last digits of its result may differ."
         )
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and "step" in record else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..core import registry
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Schedule = str
 else:
     Schedule = Literal[tuple(registry.names("schedule"))]
+
+
+_resolve = cache(registry.resolve)
 
 
 def warmup_steps(warmup: float, steps: int) -> int:
@@ -27,7 +30,7 @@ def learning_rate(step: int, *, steps: int, peak: float, warmup: int, schedule: 
     """The learning rate of step `step` (from 0): linear warmup to `peak`, then as the schedule has it."""
     if step < warmup:
         return peak * (step + 1) / warmup
-    return peak * _schedule(schedule)(step, steps, warmup)
+    return peak * float(_resolve("schedule", schedule)(step, steps, warmup))
 
 
 def linear(step: int, steps: int, warmup: int) -> float:
@@ -56,8 +59,3 @@ def inverse_sqrt(step: int, steps: int, warmup: int) -> float:
 def _progress(step: int, steps: int, warmup: int) -> float:
     """The fraction of the steps after the warmup that are done."""
     return (step - warmup) / max(steps - warmup, 1)
-
-
-@cache
-def _schedule(name: str) -> Any:
-    return registry.resolve("schedule", name)

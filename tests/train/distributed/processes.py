@@ -126,9 +126,6 @@ def _free_port():
     return port
 
 
-# -- runs ----------------------------------------------------------------------------------------------------------
-
-
 def pretraining(folder, **changes):
     settings: dict[str, Any] = {
         "corpus": (str(corpus(folder)),), "preset": "bert-tiny", "model": TINY, "vocab_size": 80, "steps": 8,
@@ -170,9 +167,6 @@ def distilling(folder, **changes):
     return lambda output: distill(DistillConfig(**{**settings, **changes, "output": output}))
 
 
-# -- results -------------------------------------------------------------------------------------------------------
-
-
 def weights_of(folder):
     found = safetensors.torch.load_file(folder / "model" / "model.safetensors")
     return torch.cat([found[name].double().flatten() for name in sorted(found)])
@@ -200,9 +194,6 @@ def clean(folder):
     except CorruptFileError:
         return False
     return True
-
-
-# -- hooks ---------------------------------------------------------------------------------------------------------
 
 
 def before_step(step, act):
@@ -317,9 +308,6 @@ class FullDisk(storage.FileSystem):
 
 def fill_disk(job):
     storage.fs = FullDisk()
-
-
-# -- scenarios -----------------------------------------------------------------------------------------------------
 
 
 def equal(folder, make, **changes):

@@ -152,18 +152,14 @@ def _health(kept: float | None, words: str, against: Compared) -> Health:
 
 def _curves(records: list[dict[str, Any]], metric: str) -> Curves:
     series = partial(Series.of, records)
+    losses = {"embedding": "embeddings (1 - cosine)", "soft": "predictions", "hidden": "hidden states (1 - cosine)"}
     charts = [
-        Chart(
-            "Distance to the teacher's embeddings (1 - cosine)",
-            [series("training", "embedding_loss"), series("held out", "eval_embedding_loss")],
-        ),
-        Chart(
-            "Distance to the teacher's predictions",
-            [series("training", "soft_loss"), series("held out", "eval_soft_loss")],
-        ),
-        Chart(
-            "Distance to the teacher's hidden states (1 - cosine)",
-            [series("training", "hidden_loss"), series("held out", "eval_hidden_loss")],
+        *(
+            Chart(
+                f"Distance to the teacher's {words}",
+                [series("training", f"{name}_loss"), series("held out", f"eval_{name}_loss")],
+            )
+            for name, words in losses.items()
         ),
         Chart(f"Held-out {metric.replace('_', ' ')}", [series("student", f"eval_{metric}")]),
         Chart("Learning rate", [series("learning rate", "lr")]),

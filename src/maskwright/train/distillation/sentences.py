@@ -171,7 +171,14 @@ def teacher_embeddings(texts: Texts, folder: Path, encoder: TextEncoder, teacher
     """
     with storage.lock(folder):
         storage.remove_leftovers(folder)
-        _check_teacher(folder / TEACHER, teacher)
+        path = folder / TEACHER
+        if not path.is_file():
+            storage.write_json(path, teacher)
+        elif (made := storage.read_json(path)).get("sha256") != teacher["sha256"]:
+            raise RunError(
+                f"{folder} contains the embeddings of another teacher ({made.get('name')}), or of one whose weights "
+                "have changed since: pass that teacher, or another folder with --embeddings."
+            )
         parts: list[np.ndarray] = []
         with track("Teacher embeddings", texts.count, "texts") as progress:
             for path in texts.files:
@@ -183,16 +190,6 @@ def teacher_embeddings(texts: Texts, folder: Path, encoder: TextEncoder, teacher
 def open_embeddings(texts: Texts, folder: Path, size: int) -> CachedEmbeddings:
     """The embeddings that another process of this training has computed. size: their dimension."""
     return CachedEmbeddings([_mapped(folder / _key(path), size) for path in texts.files])
-
-
-def _check_teacher(path: Path, teacher: dict[str, str]) -> None:
-    if not path.is_file():
-        storage.write_json(path, teacher)
-    elif (made := storage.read_json(path)).get("sha256") != teacher["sha256"]:
-        raise RunError(
-            f"{path.parent} contains the embeddings of another teacher ({made.get('name')}), or of one whose weights "
-            "have changed since: pass that teacher, or another folder with --embeddings."
-        )
 
 
 def _part(path: Path, folder: Path, encoder: TextEncoder) -> np.ndarray:

@@ -7,15 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...core import registry
 from ...core.errors import InputError
 from ...core.progress import note, warn
+from ...core.randomness import generator
 from ...core.util import plural
 from ...hub.adapters import attach_adapter
 from ...hub.download import find_folder
 from ...hub.folders import LoadReport, load_model, merged, save_model
+from ...inference.cluster import unit_vectors
+from ...inference.embed import TextEncoder, embedder_of
 from ...inference.ready import compute_in
 from ...models.build import build
 from ...models.config import ModelConfig
@@ -25,9 +29,10 @@ from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
 from ...tasks.examples import Examples
+from ...tasks.similarity import kind_of, target_of
 from ...tasks.specs import check_content, spec_of
 from ...text.fingerprints import hold_out
-from ...text.readers.tables import FoundRows, Table
+from ...text.readers.tables import FoundRows, Row, Table
 from ...text.tokenizers.encoding import TextCounts
 from ...text.tokenizers.tokenizer import Tokenizer
 from ...text.words import Sentence
@@ -39,7 +44,6 @@ from ..run import RunFolder, RunResult, is_recorded_without, open_training
 from ..schedules import Schedule
 from .config import DEFAULT_EPOCHS, DEFAULT_LR, FinetuneConfig, epochs_for
 from .job import DiskBestModelSaver, FinetuneJob, MemoryBestModelSaver, WeightAverager
-from .negatives import add_negatives
 from .report import RunData, write_finetune_report
 from .seeds import SeedResult, SeedRunner, best_weights, statistics
 
@@ -109,6 +113,91 @@ def _table(
     return table
 
 
+# -- Negatives for pairs that belong together: second texts of other pairs, drawn, or found by a sentence encoder ------
+#
+# Those that are found are the nearest to the first text (Karpukhin et al. 2020, section 3.2), except for those that are
+# nearly as near as the positive, which are often right answers too (Moreira et al. 2024, section 4.2).
+
+DRAWN = 4  # negatives of a first text for a cross-encoder whose file has none
+MARGIN = 0.05  # a negative's cosine is at most this fraction of the positive's below it
+BLOCK = 256  # first texts at a time
+
+
+def add_negatives(config: FinetuneConfig, device: torch.device, *parts: list[Row]) -> list[list[Row]]:
+    """Returns the rows of each part, train and dev, with the negatives that the recipe asks for.
+
+    A cross-encoder gets some in any case, and in dev too; the others have those of the batch. Raises InputError for
+    rows with scores, and for a model that finds none.
+    """
+    is_cross, count = config.encoder == "cross", config.hard_negatives
+    train = parts[0]
+    needed = is_cross and kind_of(train) == "pairs" and all(target_of(row, "pairs") for row in train)
+    if not count and not needed:
+        return list(parts)
+    if kind_of(train) != "pairs":
+        raise InputError(f"{config.train} has no pairs without a score, to which negatives could be added.")
+    encoder, name = None, str(config.miner or config.model)
+    if count:
+        model, _ = load_model(name, None)
+        if model.sentence is None:
+            raise InputError(f"{name} is no sentence encoder, so it finds no negatives: pass one as --set miner=MODEL.")
+        compute_in(model, config.precision)
+        pooling = model.sentence.pooling
+        encoder = embedder_of(model.to(device), name, pooling=pooling, max_length=config.max_length)
+    found = [
+        with_negatives(rows, count or DRAWN, encoder, config.seed) if is_cross or rows is train else rows
+        for rows in parts
+    ]
+    how = f"found by {name}" if count else "drawn at random"
+    note(f"{len(found[0]) - len(train):,} negatives for {len(train):,} training pairs are {how}.")
+    return found
+
+
+def with_negatives(rows: Sequence[Row], count: int, encoder: TextEncoder | None, seed: int = 0) -> list[Row]:
+    """Returns the rows with the labels 1 and 0, and at most `count` new rows with the label 0 for each first text.
+
+    encoder: finds the nearest second texts of other first texts; None to draw them, with `seed`.
+    """
+    labeled = [replace(row, label=f"{target_of(row, 'pairs'):g}") for row in rows]
+    passages = list(dict.fromkeys(str(row.text_pair) for row in rows))
+    place = {passage: number for number, passage in enumerate(passages)}
+    asked: dict[str, Row] = {row.text: row for row in reversed(labeled) if row.label == "1"}
+    own: dict[str, list[int]] = {}
+    right: dict[str, list[int]] = {}
+    for row in labeled:
+        own.setdefault(row.text, []).append(place[str(row.text_pair)])
+        if row.label == "1":
+            right.setdefault(row.text, []).append(place[str(row.text_pair)])
+    questions = list(right)
+    if encoder is None:
+        chosen = [
+            generator(seed, "negatives", number).choice(
+                len(passages), min(len(passages), count + len(own[text])), replace=False
+            )
+            for number, text in enumerate(questions)
+        ]
+        chosen = [found[~np.isin(found, own[text])] for found, text in zip(chosen, questions, strict=True)]
+    else:
+        chosen = []
+        seconds = unit_vectors(encoder.vectors(passages))
+        for start in range(0, len(questions), BLOCK):
+            block = questions[start : start + BLOCK]
+            for text, cosines in zip(block, unit_vectors(encoder.vectors(block)) @ seconds.T, strict=True):
+                least = float(cosines[right[text]].min())
+                cosines[own[text]] = -np.inf
+                cosines[cosines > least - MARGIN * abs(least)] = -np.inf
+                order = np.argsort(-cosines, kind="stable")[:count]
+                chosen.append(order[np.isfinite(cosines[order])])
+    new = [
+        replace(asked[text], text_pair=passages[number], label="0")
+        for text, found in zip(questions, chosen, strict=True)
+        for number in found[:count].tolist()
+    ]
+    if not new:
+        raise InputError(f"{rows[0].file} has no second text that can be a negative of another pair.")
+    return [*labeled, *new]
+
+
 # -- The model configuration of a task trained from scratch: a preset with the vocabularies of its tokenizers --------
 
 
@@ -129,19 +218,13 @@ def network_from_scratch(
     elif target is not None:
         raise InputError(f"Preset {name} has no decoder: remove target_tokenizer.")
     if published.character_width or changes.get("character_width"):
-        own["space_token_id"] = _space_of(tokenizer, name)
+        own["space_token_id"] = tokenizer.token_to_id(" ")  # the ids of characters follow it
+        if tokenizer.word_markers.words != "space" or own["space_token_id"] is None:
+            raise InputError(
+                f"Preset {name} has character-level embeddings and needs a character tokenizer: train one with "
+                "maskwright tokenizer train --kind char."
+            )
     return preset(name, **{**own, **changes})
-
-
-def _space_of(tokenizer: Tokenizer, name: str) -> int:
-    """The id of the space; the ids of characters follow it."""
-    space = tokenizer.token_to_id(" ")
-    if tokenizer.word_markers.words != "space" or space is None:
-        raise InputError(
-            f"Preset {name} has character-level embeddings and needs a character tokenizer: train one with "
-            "maskwright tokenizer train --kind char."
-        )
-    return space
 
 
 # -- Fine-tuning ----------------------------------------------------------------------------------------------------
@@ -466,10 +549,9 @@ def held_out_examples(rows: Sequence[Any]) -> list[dict[str, Any]]:
     for row in short:
         firsts.setdefault(str(row.label), row)
     others = [row for row in short if firsts[str(row.label)] is not row]
-    return [_shown(row) for row in [*firsts.values(), *others][:MAX_EXAMPLES]]
-
-
-def _shown(row: Any) -> dict[str, Any]:
-    label = row.label if isinstance(row.label, (str, int, float)) else None
-    facts = {"text": row.text, "text_pair": row.text_pair, "label": label}
-    return {name: value for name, value in facts.items() if value is not None}
+    found = []
+    for row in [*firsts.values(), *others][:MAX_EXAMPLES]:
+        label = row.label if isinstance(row.label, (str, int, float)) else None
+        facts = {"text": row.text, "text_pair": row.text_pair, "label": label}
+        found.append({name: value for name, value in facts.items() if value is not None})
+    return found

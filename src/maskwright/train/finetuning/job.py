@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,14 +31,6 @@ from ..optimizer import ADAM
 from ..steps import Prefetcher
 
 HASHED_ROWS = 1024  # packed at a time for a digest
-
-
-class BestModelSaver(Protocol):
-    """Stores the best weights during training."""
-
-    def keep(self, model: nn.Module) -> None: ...
-
-    def restore_best(self, model: nn.Module) -> None: ...
 
 
 class MemoryBestModelSaver:
@@ -68,6 +60,9 @@ class DiskBestModelSaver:
     def restore_best(self, model: nn.Module) -> None:
         """Load the stored weights into `model`. Raises CorruptFileError when they changed on disk."""
         load_trained_state(model, read_weights(self.folder))
+
+
+BestModelSaver = MemoryBestModelSaver | DiskBestModelSaver
 
 
 class WeightAverager:

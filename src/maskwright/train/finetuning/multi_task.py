@@ -137,10 +137,6 @@ class MultiTaskSetup(SeedRunner):
             freeze_encoder=config.freeze_encoder,
         )
 
-    @staticmethod
-    def _mean(seeds: Sequence[SeedResult], metric: str) -> float:
-        return sum(seed.metrics[metric] for seed in seeds) / len(seeds)
-
     def conclude(self, run: RunFolder, seeds: Sequence[SeedResult]) -> dict[str, Any]:
         best = max(seeds, key=lambda seed: seed.metrics[MEAN])
         job = self.job(best.seed, RunFolder(best.folder, run.recipe))
@@ -151,10 +147,11 @@ class MultiTaskSetup(SeedRunner):
         for (name, setup), model in zip(self.setups.items(), job.model.models, strict=True):
             found[name] = setup.task.evaluate(model, setup.dev)
             setup.task.tune_threshold(found[name].logits, setup.dev)
+        means = statistics(seeds, best)
         result = {
-            **statistics(seeds, best),
+            **means,
             "baselines": {
-                name: Compared.of_task(setup.run_data, self._mean(seeds, f"{name}.{setup.task.main_metric}")).to_json()
+                name: Compared.of_task(setup.run_data, means["mean"][f"{name}.{setup.task.main_metric}"]).to_json()
                 for name, setup in self.setups.items()
             },
             "main_metrics": {name: setup.task.main_metric for name, setup in self.setups.items()},

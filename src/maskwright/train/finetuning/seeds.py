@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,12 @@ class SeedRunner(ABC):
         if found is None:
             job = self.job(seed, folder)
             run.check_inputs(models_only=True)
-            if seed == self.config.seed:
-                _tell_epochs(self.config, job.steps_per_epoch)
+            epochs = _epochs(self.config, job.steps_per_epoch)
+            if seed == self.config.seed and epochs > self.config.epochs:
+                note(
+                    f"Small data set: {epochs} epochs of {plural(job.steps_per_epoch, 'step')} instead of "
+                    f"{self.config.epochs} epochs (--epochs sets another number)."
+                )
             settings = epoch_settings(self.config, job.steps_per_epoch, seed, job.adam)
             train(job, settings, folder, name=f"fine-tuning, seed {seed}")
             folder.finish({"seed": seed, "metrics": job.best["metrics"], "best_step": job.best["step"]})
@@ -89,16 +94,6 @@ def epoch_settings(
 def _epochs(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int) -> int:
     """The number of epochs; several tasks have the number that was set."""
     return epochs_for(config.epochs, getattr(config, "min_steps", 0), steps_per_epoch)
-
-
-def _tell_epochs(config: FinetuneConfig | MultiTaskConfig, steps_per_epoch: int) -> None:
-    """State why there are more epochs than the default."""
-    epochs = _epochs(config, steps_per_epoch)
-    if epochs > config.epochs:
-        note(
-            f"Small data set: {epochs} epochs of {plural(steps_per_epoch, 'step')} instead of {config.epochs} epochs "
-            "(--epochs sets another number)."
-        )
 
 
 def best_weights(folder: Path) -> Path:
@@ -149,7 +144,13 @@ def seed_models(run: Path) -> dict[str, Callable[[], Model]]:
     )
     if len(seeds) < 2:
         return {str(model): lambda: load_model(model)[0]}
-    return {str(folder): _opener(model, folder) for _, folder in seeds}
+    return {str(folder): partial(_with_weights, model, best_weights(folder)) for _, folder in seeds}
+
+
+def _with_weights(model: Path, folder: Path) -> Model:
+    found = load_model(model)[0]
+    load_trained_state(found, read_weights(folder))
+    return found.train(False)
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -174,12 +175,3 @@ def checkpoint_model(folder: Path) -> Model:
         raise InputError(f"{folder} contains weights of another network than {model}: it cannot be shown.")
     load_trained_state(found, weights)
     return found.train(False)
-
-
-def _opener(model: Path, seed: Path) -> Callable[[], Model]:
-    def load() -> Model:
-        found = load_model(model)[0]
-        load_trained_state(found, read_weights(best_weights(seed)))
-        return found.train(False)
-
-    return load

@@ -225,8 +225,12 @@ class PretrainingSetup:
     def conclude(self, job: PretrainJob) -> dict[str, Any]:
         """Score the trained model and write its folder and the report; returns the result of the run."""
         job.model.eval()
-        scores = job.evaluate(self.config.steps) or _last_training_scores(self.run)
-        losses = [record["loss"] for record in self.run.records() if "loss" in record]
+        logged = [record for record in self.run.records() if "loss" in record]
+        losses = [record["loss"] for record in logged]
+        scores = job.evaluate(self.config.steps)
+        if not scores:
+            endings = ("loss", "_accuracy", "_baseline")
+            scores = {key: value for key, value in logged[-1].items() if key.endswith(endings)}
         baseline = baseline_of(scores)
         verdict = judge(scores, baseline, losses)
         result = {
@@ -387,11 +391,6 @@ def _prepared(sources: Sequence[str]) -> Path | None:
     return folder if len(sources) == 1 and (folder / "shards.json").is_file() else None
 
 
-def _last_training_scores(run: RunFolder) -> dict[str, float]:
-    record = next(record for record in reversed(run.records()) if "loss" in record)
-    return {key: value for key, value in record.items() if key.endswith(("loss", "_accuracy", "_baseline"))}
-
-
 def _result(run: RunFolder, result: dict[str, Any], already_finished: bool = False) -> PretrainResult:
     verdict = RunHealth(result["verdict"]["level"], tuple(result["verdict"]["reasons"]))
     baseline = Baseline(**result["baseline"])
@@ -409,8 +408,6 @@ def pretraining_plan(config: PretrainConfig) -> dict[str, Any]:
     if start is not None:
         vocab_size = start.tokenizer.vocab_size
     elif config.tokenizer is not None:
-        from ...text.tokenizers.tokenizer import Tokenizer
-
         vocab_size = Tokenizer.load(config.tokenizer).vocab_size
     else:
         vocab_size = config.vocab_size
