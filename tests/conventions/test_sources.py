@@ -42,7 +42,8 @@ def test_importing_the_package_and_its_help_loads_no_torch():
 
 
 def test_a_command_imports_no_other_command():
-    code = "import sys, maskwright.cli.app as cli; sys.argv = ['maskwright', 'embed']; cli.app_with({cli._command()}); print(*sys.modules)"
+    code = "import sys, maskwright.cli.app as cli; sys.argv = ['maskwright', 'embed']; "
+    code += "cli.app_with({cli._command()}); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"maskwright.cli.embed", "maskwright.cli.finetune"} & set(result.stdout.split()) == {"maskwright.cli.embed"}
 

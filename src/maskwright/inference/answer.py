@@ -59,10 +59,7 @@ DEFAULT = AnswerSettings()
 
 
 class Answerer(Streams):
-    """Answers questions with a fine-tuned model.
-
-    threshold: no-answer margin above which no answer is predicted; None for that of the model.
-    """
+    """Answers questions with a fine-tuned model. threshold: no-answer margin above which none is predicted."""
 
     def __init__(self, predictor: Predictor, threshold: float | None = None) -> None:
         if not isinstance(predictor.task, QuestionAnswering):
@@ -70,23 +67,16 @@ class Answerer(Streams):
         self.predictor, self.task = predictor, predictor.task
         if threshold is not None:
             self.task = self.task.with_threshold(threshold)
-
-    @property
-    def counts(self) -> TextCounts:
-        """Unknown and truncated tokens in all questions so far."""
-        return self.predictor.counts
+        self.counts = predictor.counts
 
     def answer(
         self, questions: Sequence[tuple[str, str]], top_k: int = 1, batch_tokens: int | None = None
     ) -> list[Answer]:
-        """Answer each (question, context), with the `top_k` best spans.
-
-        Raises InputError for an empty question or context.
-        """
+        """Answer each (question, context), with the `top_k` best spans. Raises InputError for an empty one."""
         if not questions:
             return []
         prepared = self.prepare(questions, AnswerSettings(top_k))
-        self.predictor.counts.include(prepared.counts)
+        self.counts.include(prepared.counts)
         return prepared.run(batch_tokens)
 
     predict = answer
@@ -95,10 +85,11 @@ class Answerer(Streams):
         self, questions: Sequence[tuple[str, str]], settings: AnswerSettings = DEFAULT
     ) -> Prepared[list[Answer]]:
         """Tokenize at least one (question, context); the result is as of `answer`, which raises the same errors."""
-        rows = [
-            Question(str(number), *_checked(question, context, number), None, number, "the questions")
-            for number, (question, context) in enumerate(questions, start=1)
-        ]
+        for number, pair in enumerate(questions, start=1):
+            for name, text in zip(("question", "context"), pair, strict=True):
+                if not isinstance(text, str) or not text.strip():
+                    raise InputError(f"Question {number} has an empty {name}: pass some text.")
+        rows = [Question(str(number), *pair, None, number, "the questions") for number, pair in enumerate(questions, 1)]
         predictor, task, counts = self.predictor, self.task, TextCounts()
         if settings.may_refuse is not None:
             task = task.refusing(settings.may_refuse)
@@ -113,22 +104,19 @@ class Answerer(Streams):
 
         def finish(outputs: Sequence[Tensor]) -> list[Answer]:
             logits = finite_only(task.gather(outputs, predictor.model, windows))
-            return [
-                Answer(
-                    task.worded(one),
-                    [
-                        {"answer": span.text, "start": span.start, "end": span.end, "score": span.probability}
-                        for span in one.spans[: settings.top_k]
-                    ],
-                )
-                for one in task.found(
-                    logits,
-                    windows,
-                    max(BEST, settings.top_k),
-                    max_answer_tokens=settings.max_answer_tokens,
-                    whole=settings.whole,
-                )
-            ]
+            found = task.found(
+                logits,
+                windows,
+                max(BEST, settings.top_k),
+                max_answer_tokens=settings.max_answer_tokens,
+                whole=settings.whole,
+            )
+            answers = []
+            for one in found:
+                spans = [(span.text, span.start, span.end, span.probability) for span in one.spans[: settings.top_k]]
+                keys = ("answer", "start", "end", "score")
+                answers.append(Answer(task.worded(one), [dict(zip(keys, span, strict=True)) for span in spans]))
+            return answers
 
         return Prepared(task.forward(predictor.model), windows, counts, finish)
 
@@ -137,10 +125,3 @@ class Answerer(Streams):
         start, end = answer.answer["start"], answer.answer["end"]
         tokenizer = self.predictor.tokenizer if by_tokenizer else None
         return trace_answer(question, context, None if start is None else (start, end), tokenizer)
-
-
-def _checked(question: str, context: str, number: int) -> tuple[str, str]:
-    for name, text in (("question", question), ("context", context)):
-        if not isinstance(text, str) or not text.strip():
-            raise InputError(f"Question {number} has an empty {name}: pass some text.")
-    return question, context

@@ -39,10 +39,9 @@ def has_umap() -> bool:
 
 
 def project(vectors: np.ndarray, method: str = "pca", dimensions: int = 2, *, seed: int = 0) -> Projection:
-    """Project embeddings, float [texts, size], to `dimensions`: 2 or 3.
+    """Project embeddings, float [texts, size], of unit length, to 2 or 3 dimensions, so that distances follow cosines.
 
-    Vectors are scaled to unit length first, so distances follow cosine similarity. Raises ConfigError for another
-    method, InputError for fewer than four texts, MissingExtraError without the package of UMAP.
+    Raises ConfigError for another method, InputError below four texts, MissingExtraError without the package of UMAP.
     """
     if method not in METHODS:
         raise ConfigError(unknown_name("projection", method, METHODS))
@@ -53,9 +52,10 @@ def project(vectors: np.ndarray, method: str = "pca", dimensions: int = 2, *, se
         from sklearn.decomposition import PCA
 
         pca = PCA(dimensions, random_state=seed, svd_solver="full" if len(unit) < 5000 else "auto")
-        return Projection(
-            _same_signs(pca.fit_transform(unit), pca.components_), tuple(pca.explained_variance_ratio_.tolist())
-        )
+        places, components = pca.fit_transform(unit), pca.components_
+        # so that the axes do not depend on the signs that the decomposition happens to give
+        signs = np.sign(components[np.arange(dimensions), np.abs(components).argmax(axis=1)])
+        return Projection(np.asarray(places * signs, dtype=np.float32), tuple(pca.explained_variance_ratio_.tolist()))
     try:
         import umap
     except ImportError:
@@ -72,10 +72,7 @@ def project(vectors: np.ndarray, method: str = "pca", dimensions: int = 2, *, se
 
 
 def nearest(vectors: np.ndarray, index: int, count: int) -> list[tuple[int, float]]:
-    """Return the texts nearest to one of them by cosine similarity, without itself, nearest first.
-
-    vectors: float [texts, size].
-    """
+    """The texts nearest to one of them by cosine similarity, nearest first. vectors: float [texts, size]."""
     unit = unit_vectors(vectors)
     cosines = unit @ unit[index]
     order = np.argsort(-cosines, kind="stable")
@@ -86,13 +83,6 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Scale vectors, float [texts, size], to unit length."""
     scaled: np.ndarray = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return scaled
-
-
-def _same_signs(places: np.ndarray, components: np.ndarray) -> np.ndarray:
-    """Return places whose axes do not depend on the signs that the decomposition happens to give."""
-    largest = np.abs(components).argmax(axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    return np.asarray(places * signs, dtype=np.float32)
 
 
 AUTO_TO = 12  # "auto" tries 2 to this many clusters

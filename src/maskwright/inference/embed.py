@@ -53,7 +53,7 @@ class LayerChoice:
     combine: str
 
     def size(self, hidden_size: int) -> int:
-        """Return the dimensions of a token embedding."""
+        """Dimensions of a token embedding."""
         return hidden_size * (len(self.numbers) if self.combine == "concat" else 1)
 
     def apply(self, hidden_states: Sequence[Tensor]) -> Tensor:
@@ -68,35 +68,24 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int) -> LayerCh
     layers: a name of NAMED_LAYERS ("sum-all" excludes the embeddings), a number, or several ("9,10,11,12" or a list),
     which are concatenated; negative numbers count from the last. Raises ConfigError.
     """
-    last = num_layers
     if isinstance(layers, str) and layers in NAMED_LAYERS:
         if layers.endswith("-4") and num_layers < 4:
             raise ConfigError(
                 f"layers '{layers}' requires 4 layers, but this model has {num_layers}: use layer numbers."
             )
-        return {
-            "embeddings": LayerChoice((0,), "concat"),
-            "last": LayerChoice((last,), "concat"),
-            "second-to-last": LayerChoice((last - 1,), "concat"),
-            "sum-all": LayerChoice(tuple(range(1, last + 1)), "sum"),
-            "sum-last-4": LayerChoice(tuple(range(last - 3, last + 1)), "sum"),
-            "concat-last-4": LayerChoice(tuple(range(last - 3, last + 1)), "concat"),
-        }[layers]
-    numbers = [number + last + 1 if number < 0 else number for number in _numbers(layers)]
-    wrong = [number for number in numbers if not 0 <= number <= last]
-    if wrong or not numbers:
-        raise ConfigError(f"layers {layers!r} is out of range: this model has layers 0 (embeddings) to {last}.")
-    return LayerChoice(tuple(numbers), "concat")
-
-
-def _numbers(layers: str | int | Sequence[int]) -> list[int]:
-    if isinstance(layers, int):
-        return [layers]
-    parts = layers.split(",") if isinstance(layers, str) else layers
+        first = {"embeddings": 0, "second-to-last": num_layers - 1, "sum-all": 1, "last": num_layers}
+        start = first.get(layers, num_layers - 3)
+        stop = num_layers if "-last-" in layers or layers == "sum-all" else start
+        return LayerChoice(tuple(range(start, stop + 1)), "sum" if layers.startswith("sum") else "concat")
+    parts = [layers] if isinstance(layers, int) else layers.split(",") if isinstance(layers, str) else layers
     try:
-        return [int(part) for part in parts]
+        numbers = [int(part) for part in parts]
     except (TypeError, ValueError):
         raise ConfigError(unknown_name("layer selection", str(layers), [*NAMED_LAYERS, "or numbers"])) from None
+    numbers = [number + num_layers + 1 if number < 0 else number for number in numbers]
+    if not numbers or any(not 0 <= number <= num_layers for number in numbers):
+        raise ConfigError(f"layers {layers!r} is out of range: this model has layers 0 (embeddings) to {num_layers}.")
+    return LayerChoice(tuple(numbers), "concat")
 
 
 def check_pooling(pooling: str) -> str:
@@ -126,27 +115,17 @@ class TokenVectors:
     vectors: np.ndarray
 
     def by_word(self, subwords: str = "mean") -> TokenVectors:
-        """Return one embedding per word: the mean of its subword tokens, or that of the first.
-
-        subwords: "mean" or "first". Special tokens are skipped. Raises ConfigError for another name.
-        """
+        """Return one embedding per word: that of its first subword token, or the mean ("mean"); no special tokens."""
         if subwords not in SUBWORDS:
             raise ConfigError(unknown_name("subword pooling", str(subwords), SUBWORDS))
-        keys = [(text, span) for text, span in zip(self.texts, self.spans, strict=True)]
-        groups: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
-        for index, key in enumerate(keys):
-            if key[0] is not None:
-                groups.setdefault(key, []).append(index)
-        firsts = [rows[0] for rows in groups.values()]
+        groups: dict[tuple[int, tuple[int, int]], list[int]] = {}
+        for index, (text, span) in enumerate(zip(self.texts, self.spans, strict=True)):
+            if text is not None:
+                groups.setdefault((text, span), []).append(index)
         vectors = [self.vectors[rows if subwords == "mean" else rows[:1]].mean(axis=0) for rows in groups.values()]
-        words = [self.words[index] for index in firsts]
-        return TokenVectors(
-            words,
-            words,
-            [self.spans[index] for index in firsts],
-            [self.texts[index] for index in firsts],
-            np.stack(vectors) if vectors else np.zeros((0, self.vectors.shape[1]), dtype=np.float32),
-        )
+        words = [self.words[rows[0]] for rows in groups.values()]
+        found = np.stack(vectors) if vectors else np.zeros((0, self.vectors.shape[1]), dtype=np.float32)
+        return TokenVectors(words, words, [span for _, span in groups], [text for text, _ in groups], found)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return {"token", "word", "start", "end", "vector"} for each token."""
@@ -157,11 +136,9 @@ class TokenVectors:
 
 
 class Encoder(Generic[Result]):
-    """Base class of what encodes texts. A subclass prepares a block of texts, whose result is `Result`.
+    """Base class of what encodes texts.
 
-    Attributes:
-        role: "query", "document", or None for neither, which chooses the prompt; see `for_role`.
-        routes: encoders of roles with their own network.
+    role: "query", "document" or None, which chooses the prompt; routes: encoders of roles with their own network.
     """
 
     role: str | None = None
@@ -248,8 +225,10 @@ class TextEncoder(Encoder[np.ndarray]):
             raise ConfigError(
                 "The first token of a causal language model attends only to itself: use pooling 'mean' or 'max'."
             )
-        if pooling == "state":
-            self._check_state()
+        if pooling == "state" and model.config.recurrent is None:
+            raise ConfigError("Pooling 'state' requires a recurrent network: use pooling 'mean', 'max' or 'cls'.")
+        if pooling == "state" and self.layers.size(1) != 1:
+            raise ConfigError("Pooling 'state' requires a single layer: remove --layers, or specify one layer.")
         if long is not None and pooling == "none":
             raise ConfigError(
                 "Windows return one embedding per text: remove the stride, or use a pooling other than 'none'."
@@ -285,12 +264,7 @@ class TextEncoder(Encoder[np.ndarray]):
         return super().stream_with_texts(texts, batch_tokens)
 
     def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[np.ndarray]:
-        """Tokenize at least one text or pair; the result is float32 [texts, size], as of `vectors`.
-
-        prompt: put before every text; None for the one that is declared.
-
-        Raises ConfigError with pooling "none".
-        """
+        """Tokenize at least one text or pair; the result is that of `vectors`. prompt: None for the declared one."""
         self._check_pooling()
         counts = TextCounts()
         examples = self._examples(self._prompted(texts, prompt), counts)
@@ -321,10 +295,7 @@ class TextEncoder(Encoder[np.ndarray]):
         yield from self._token_vectors(texts, batch_tokens, self.normalize and self.pooling == "none")
 
     def prepare_tokens(self, texts: Sequence[Text], normalize: bool = False) -> Prepared[list[TokenVectors]]:
-        """Tokenize at least one text or pair; the result has the token embeddings of each, as of `token_vectors`.
-
-        normalize: scale token embeddings to unit length.
-        """
+        """Tokenize at least one text or pair; the result is that of `token_vectors`, normalized if asked."""
         encodings = self.tokenizer.encode_batch(texts, self.max_length)
         counts = TextCounts()
         for one in encodings:
@@ -346,10 +317,7 @@ class TextEncoder(Encoder[np.ndarray]):
     def word_vectors(
         self, texts: Iterable[Text], subwords: str = "mean", batch_tokens: int | None = None
     ) -> Iterator[TokenVectors]:
-        """Yield the word embeddings of each text, with character offsets; see `TokenVectors.by_word`.
-
-        Normalization, if enabled, is applied last. `pooling` has no effect.
-        """
+        """Yield the word embeddings of each text (see `TokenVectors.by_word`), normalized last; no pooling."""
         for found in self._token_vectors(texts, batch_tokens, normalize=False):
             words = found.by_word(subwords)
             if self.normalize:
@@ -379,12 +347,6 @@ class TextEncoder(Encoder[np.ndarray]):
             )
         mask = self.tokenizer(prompt, max_length=self.max_length).special_tokens_mask
         return len(mask) - mask[-1]
-
-    def _check_state(self) -> None:
-        if self.model.config.recurrent is None:
-            raise ConfigError("Pooling 'state' requires a recurrent network: use pooling 'mean', 'max' or 'cls'.")
-        if self.layers.size(1) != 1:
-            raise ConfigError("Pooling 'state' requires a single layer: remove --layers, or specify one layer.")
 
     def _check_pooling(self) -> None:
         if self.pooling == "none":
@@ -416,11 +378,7 @@ class TokenStates(Forward):
 
 @dataclass(frozen=True)
 class PooledStates(Forward):
-    """Pooled embeddings.
-
-    pooling: as in `pool`, or "state"; normalize: scale them to unit length; normalize_tokens: scale the token
-    embeddings before pooling; projection: applied to the pooled vector; skipped: as in `pool`.
-    """
+    """Pooled embeddings. pooling, skipped: as in `pool`, or "state"; normalize_tokens: before pooling."""
 
     layers: LayerChoice
     pooling: str

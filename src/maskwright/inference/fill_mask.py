@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,14 +118,11 @@ class MaskFiller(Streams):
     def prepare(
         self, texts: Sequence[str], top_k: int | None = 5, words: Sequence[str] | None = None, first: int = 0
     ) -> Prepared[list[FilledText]]:
-        """Tokenize at least one text; the result is as of `fill`, which raises the same errors.
-
-        first: number of texts before these, for messages.
-        """
+        """Tokenize at least one text, for the result of `fill`. first: number of texts before these, for messages."""
         if top_k is not None and top_k < 1:
             raise InputError(f"top_k is {top_k}; it must be at least 1.")
         wanted = None if words is None else np.array([self.token_of(word) for word in words], dtype=np.int64)
-        masks, prepared = self._prepare(texts, first)
+        masks = self._mask_spans(texts, first)
 
         def finish(outputs: Sequence[Tensor]) -> list[FilledText]:
             return [
@@ -133,11 +130,19 @@ class MaskFiller(Streams):
                 for text, (ids, spans), rows in zip(texts, masks, outputs, strict=True)
             ]
 
-        return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
+        return replace(self._prepared(texts), finish=finish)
 
     def probabilities(self, text: str) -> np.ndarray:
         """Return the probabilities of the vocabulary at each mask: float64 [masks, vocab], rows sum to 1."""
-        return self._prepare([text], 0)[1].run()[0].numpy()
+        self._mask_spans([text], 0)
+        found: np.ndarray = self._prepared([text]).run()[0].numpy()
+        return found
+
+    def _prepared(self, texts: Sequence[str]) -> Prepared[Any]:
+        """The step whose result is float64 [masks, vocab] for each text."""
+        counts = TextCounts()
+        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
+        return Prepared(MaskProbabilities(self.model, self.mask_id), examples, counts, list)
 
     def token_of(self, word: str) -> int:
         """Return the token ID of a word. Raises InputError if it is not a single token of the vocabulary."""
@@ -154,7 +159,14 @@ class MaskFiller(Streams):
         encodings = self.tokenizer.encode_batch(texts)
         for number, (text, encoding) in enumerate(zip(texts, encodings, strict=True), start=first + 1):
             tokens = zip(encoding.ids, encoding.offsets, strict=True)
-            spans = [_without_spaces(text, span) for token, span in tokens if token == self.mask_id]
+            spans = [
+                (
+                    end - len(text[start:end].lstrip()),
+                    start + len(text[start:end].rstrip()),
+                )  # tokens may take in spaces
+                for token, (start, end) in tokens
+                if token == self.mask_id
+            ]
             if not spans:
                 raise InputError(f"Text {number} has no {self.mask_token}: insert one at the position to predict.")
             if len(encoding) > self.max_length:
@@ -164,14 +176,6 @@ class MaskFiller(Streams):
                 )
             found.append((encoding.ids, spans))
         return found
-
-    def _prepare(
-        self, texts: Sequence[str], first: int
-    ) -> tuple[list[tuple[list[int], list[Span]]], Prepared[Sequence[Tensor]]]:
-        """Return the ids and masks of each text, and the step whose result is float64 [masks, vocab] for each text."""
-        masks, counts = self._mask_spans(texts, first), TextCounts()
-        examples = tokenize_rows(rows_of(texts), self.tokenizer, self.max_length, counts=counts)
-        return masks, Prepared(MaskProbabilities(self.model, self.mask_id), examples, counts, list)
 
     def _fill_one(
         self,
@@ -243,12 +247,6 @@ def _is_letter(character: str) -> bool:
     return character.isalnum() and not (0x2E80 <= code <= 0x9FFF or 0xF900 <= code <= 0xFAFF or code >= 0x20000)
 
 
-def _without_spaces(text: str, span: Span) -> Span:
-    """The characters of a mask without the spaces that its token takes in."""
-    start, end = span
-    return start + len(text[start:end]) - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())
-
-
 # -- Next-sentence prediction (Devlin et al. 2019, task 2) -----------------------------------------------------------
 
 
@@ -270,15 +268,11 @@ class NextSentence(Streams):
         if single is not None:
             raise InputError(f"Item {single} is a single text: next-sentence prediction requires pairs.")
         examples = tokenize_rows(rows, self.tokenizer, self.max_length, counts=self.counts)
-        logits = map_batches(examples, self._logits, device=self.model.word_embeddings.device)
+        logits = map_batches(examples, self.model.pair_logits, device=self.model.word_embeddings.device)
         follows: np.ndarray = logits.double().softmax(dim=-1)[:, 0].numpy()
         return follows
 
     predict = probabilities
-
-    def _logits(self, batch: Batch) -> Tensor:
-        """Return logits, float [sequences, 2]; column 0 is "B follows A"."""
-        return self.model.pair_logits(batch)
 
 
 # -- One text through a bidirectional and a causal language model: what each predicts for every word -------------------
@@ -304,11 +298,9 @@ class SideBySide:
 
 @torch.inference_mode()
 def predict_side_by_side(masked: Model, causal: Model, text: str) -> SideBySide:
-    """Predicts every token of a text with both models.
+    """Predict every token of a text: a masked model reads it once per token, with that token masked; a causal one once.
 
-    masked: a masked language model, which reads the text once per token with that token masked; causal: a causal
-    language model with the same vocabulary, which reads it once. Raises InputError for an empty text, for another head,
-    and if the vocabularies differ.
+    Raises InputError for an empty text, for another head, and if the vocabularies differ.
     """
     require(masked, "the masked model", "fill-mask")
     require(causal, "the causal model", "predict-next")

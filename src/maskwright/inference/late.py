@@ -63,7 +63,6 @@ class LateEncoder(Encoder[list[np.ndarray]]):
         )
 
     def for_role(self, role: str) -> Self:
-        """The encoder of queries ("query") or of texts that are searched ("document"), with the same counts."""
         found = super().for_role(role)
         length = self.late.query_length if role == "query" else self.late.document_length
         found.max_length = min(length or self.max_length, self._most)
@@ -95,10 +94,7 @@ class LateEncoder(Encoder[list[np.ndarray]]):
         return scores
 
     def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[list[np.ndarray]]:
-        """Tokenize at least one text; the result is that of `vectors`.
-
-        prompt: put before every text; None for that of the role.
-        """
+        """Tokenize at least one text; the result is that of `vectors`. prompt: None for that of the role."""
         counts, late = TextCounts(), self.late
         rows = rows_of(self._prompted(single_texts(texts, "Texts of late interaction"), prompt))
         examples = tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)
@@ -119,11 +115,7 @@ class LateEncoder(Encoder[list[np.ndarray]]):
 
 @dataclass(frozen=True)
 class LateStates(Forward):
-    """Vectors of tokens.
-
-    normalize: scale them to length 1; fill_to: tokens up to which a sequence is filled with `fill_id`; attends: whether
-    its tokens attend to those.
-    """
+    """Token vectors, of length 1 with `normalize`; fill_to, fill_id: of short sequences, which tokens may attend to."""
 
     normalize: bool
     fill_to: int

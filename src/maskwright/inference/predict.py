@@ -41,8 +41,10 @@ class Predictor:
     def __init__(
         self, model: Model, task: Task, max_length: int | None = None, *, min_confidence: float | None = None
     ) -> None:
-        if min_confidence is not None:
-            _check_confidence(task, min_confidence)
+        if min_confidence is not None and not task.can_abstain:
+            raise InputError(f"min_confidence requires a classifier; this is a model for {task.name}.")
+        if min_confidence is not None and not 0 <= min_confidence <= 1:
+            raise InputError(f"min_confidence is {min_confidence:g}; it must be between 0 and 1.")
         self.min_confidence, self.num_abstained = min_confidence, 0
         self.model = model.eval()
         self.task = task
@@ -104,13 +106,11 @@ class Predictor:
         return examples, self.task.full_evaluation(self.model, examples, batch_tokens)
 
     def _answers(self, examples: Examples, batch_tokens: int | None) -> list[dict[str, Any]]:
-        """Return one prediction per row."""
         answers = self._checked(self.task.predict(self.model, examples, batch_tokens))
         self.num_abstained += sum(answer.get("abstained", False) for answer in answers)
         return answers
 
     def _checked(self, answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Abstain where the confidence is too low."""
         if self.min_confidence is None:
             return answers
         return [abstain(answer, self.min_confidence) for answer in answers]
@@ -119,13 +119,6 @@ class Predictor:
         """Tokenize rows; returns their own counts too."""
         counts = TextCounts()
         return self.task.unlabeled(rows, self.tokenizer, self.max_length, counts=counts), counts
-
-
-def _check_confidence(task: Task, min_confidence: float) -> None:
-    if not task.can_abstain:
-        raise InputError(f"min_confidence requires a classifier; this is a model for {task.name}.")
-    if not 0 <= min_confidence <= 1:
-        raise InputError(f"min_confidence is {min_confidence:g}; it must be between 0 and 1.")
 
 
 # -- Ensembles of fine-tuned models: each predicts all rows, and the task averages the outputs -----------------------
@@ -145,9 +138,7 @@ class Member:
 class EnsemblePredictions:
     """Predictions of an ensemble.
 
-    task: combined task of all members; examples: the rows as tokenized by the first member; logits: combined, as from
-    `Task.logits`; scores: metrics of each member by name; evaluation: metrics of the ensemble. The last two are empty
-    and None if the rows are not scored.
+    logits: combined, as from `Task.logits`; scores: metrics of each member by name, {} if the rows are not scored.
     """
 
     task: Task
@@ -300,7 +291,11 @@ def trace(predictor: Predictor, text: Text) -> Trace:
     if not isinstance(task, SequenceTask):
         raise InputError(f"Tensor shapes require a model with one prediction per text; this model is for {task.name}.")
     examples = task.unlabeled(rows_of([text]), tokenizer, predictor.max_length, counts=predictor.counts)
-    encoding, *more = _windows(predictor, task, text)
+    encoding, *more = (
+        tokenizer.encode_batch([text], predictor.max_length)
+        if task.long is None
+        else text_windows(tokenizer.encode_batch([text])[0], predictor.max_length, task.long)
+    )
     batch = examples.sequences.batch([0]).to(model.word_embeddings.device)
     with torch.inference_mode():
         encoded = model.encode(batch, hidden_states=True)
@@ -328,13 +323,6 @@ def trace(predictor: Predictor, text: Text) -> Trace:
         return Trace(encoding.tokens, words, steps, task.decode(logits)[0], closing)
     steps.append(Step("windows", (len(more) + 1, task.num_labels), "logits of all windows; this is the first"))
     return Trace(encoding.tokens, words, steps, task.predict(model, examples)[0], closing)
-
-
-def _windows(predictor: Predictor, task: SequenceTask, text: Text) -> list[Encoding]:
-    """Return the tokenized windows of a text."""
-    if task.long is None:
-        return predictor.tokenizer.encode_batch([text], predictor.max_length)
-    return text_windows(predictor.tokenizer.encode_batch([text])[0], predictor.max_length, task.long)
 
 
 def _by_word(text: Text, encoding: Encoding, hidden: Tensor) -> tuple[list[str], Tensor]:

@@ -50,14 +50,14 @@ MAX_STEPS = 1_000  # optimizer iterations of a probe
 # -- hidden states of words by layer: those of the first subword token, as in token classification ---------------------
 
 
+@dataclass(frozen=True)
 class Features:
     """Word embeddings by layer, of all examples, concatenated.
 
     layers: float [words, hidden] each, in the stored precision; layer 0 is the embeddings. They can be memory-mapped.
     """
 
-    def __init__(self, layers: Sequence[Tensor]) -> None:
-        self.layers = list(layers)
+    layers: Sequence[Tensor]
 
     @property
     def hidden_size(self) -> int:
@@ -147,8 +147,7 @@ Labeled = Sentence | Row
 class LabeledVectors:
     """Embeddings of labeled words or texts.
 
-    unit: "words" or "texts"; vectors: embedding layer first, float32 [layers + 1, examples, hidden]; types: the word,
-    or the first word of a text.
+    unit: "words" or "texts"; vectors: float32 [layers + 1, examples, hidden]; types: word, or first word of the text.
     """
 
     unit: str
@@ -203,12 +202,9 @@ def embed_labeled(
     encoder = TextEncoder(model, layers, pooling, max_length=max_length)
     pairs = [row.text if row.text_pair is None else (row.text, row.text_pair) for row in texts]
     vectors = encoder.vectors(pairs).reshape(len(texts), len(layers), -1).transpose(1, 0, 2)  # [layers, texts, hidden]
-    return LabeledVectors("texts", vectors, [str(row.label) for row in texts], [_first_word(row.text) for row in texts])
-
-
-def _first_word(text: str) -> str:
-    start, end = next(iter(split_words(text)), (0, 0))
-    return text[start:end]
+    first = [next(iter(split_words(row.text)), (0, 0)) for row in texts]
+    types = [row.text[start:end] for row, (start, end) in zip(texts, first, strict=True)]
+    return LabeledVectors("texts", vectors, [str(row.label) for row in texts], types)
 
 
 # -- linear probes with a control task ---------------------------------------------------------------------------------

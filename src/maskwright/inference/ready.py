@@ -27,10 +27,8 @@ from .engine.int8 import Int8Loss
 def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     """Move a model to a device, set its compute precision and attach the engine; the weights do not change.
 
-    An exported graph has its device and precision.
-
-    device, precision: names as on the command line; int8 requires `calibrate` next. Raises
-    ConfigError if this machine does not support them.
+    device, precision: names as on the command line, which an exported graph has fixed; int8 requires `calibrate` next.
+    Raises ConfigError if this machine does not support them.
     """
     check(precision != "int8" or not model.routes, "A model with a network for queries of its own has no int8.")
     model.routes = {role: place(other, device, precision) for role, other in model.routes.items()}
@@ -44,10 +42,8 @@ def place(model: Model, device: str = "auto", precision: str = "auto") -> Model:
     where = resolve_device(device)
     name = resolve_precision(precision, where)
     if name == "int8":
-        check(
-            model.config.recurrent is None,
-            "int8 requires a Transformer, but this network is recurrent: use --precision fp32.",
-        )
+        is_recurrent = model.config.recurrent is not None
+        check(not is_recurrent, "int8 requires a Transformer, but this network is recurrent: use --precision fp32.")
         require_int8(where)
     if model.adapter is not None and model.adapter.shared is not None:
         model.adapter.shared.move(model, where)
@@ -63,27 +59,18 @@ def keep_private(model: Model) -> None:
 
 
 def compute_in(model: Model, precision: str) -> None:
-    """Set the compute precision of a model and attach the engine for inference.
-
-    Training uses this too, so that dev scores match those of later inference.
-    """
+    """Set the compute precision of a model and attach the engine; training too, for the same dev scores."""
     model.compute_dtype = DTYPES["fp32" if precision == "int8" else precision]
     model.engine = Engine(int8=precision == "int8")
 
 
 def usual_length(model: Model, max_length: int | None = None) -> int:
-    """Return the maximum sequence length: `max_length`, else that of training, else that of the model.
-
-    Untrained positions are used only on request. Raises as `room_of`.
-    """
+    """The maximum sequence length: `max_length`, else that of training, else that of the model; raises as `room_of`."""
     return room_of(model, max_length or min(model.trained_length or room_of(model), room_of(model)))
 
 
 def room_of(model: Model, max_length: int | None = None) -> int:
-    """Return the maximum sequence length: `max_length`, or that of the model.
-
-    Raises InputError if `max_length` exceeds that of the model, or is too short for the special tokens.
-    """
+    """The maximum sequence length: `max_length`, or that of the model. Raises InputError if it does not fit."""
     most = model.config.max_position_embeddings
     if max_length is None:
         return most
@@ -106,10 +93,9 @@ def is_int8(model: Model) -> bool:
 
 
 def calibrate(model: Model, texts: Sequence[Text], max_length: int | None = None) -> Int8Loss:
-    """Calibrate a model that `place` prepared for int8, and measure the quantization error.
+    """Calibrate a model that `place` prepared for int8, and measure the quantization error on every fourth text.
 
-    texts: typical texts; the first CALIBRATION_TEXTS are used, every fourth of them only for the measurement;
-    max_length: maximum tokens per text. Raises InputError for fewer than MIN_TEXTS.
+    texts: typical ones, of which CALIBRATION_TEXTS are used. Raises InputError for fewer than MIN_TEXTS.
     """
     engine = model.engine
     assert isinstance(engine, Engine) and engine.int8, "place the model in int8 first"
@@ -120,14 +106,19 @@ def calibrate(model: Model, texts: Sequence[Text], max_length: int | None = None
             "with --calibrate-on, or use --precision auto."
         )
     examples = tokenize_rows(rows_of(texts), tokenizer_of(model), room_of(model, max_length))
-    chosen = [index for index in range(len(texts)) if index % _HELD_OUT != _HELD_OUT - 1]
-    held_out = [index for index in range(len(texts)) if index % _HELD_OUT == _HELD_OUT - 1]
+    held_out = list(range(_HELD_OUT - 1, len(texts), _HELD_OUT))
+    chosen = [index for index in range(len(texts)) if index not in held_out]
     model.eval()
-    engine.calibrate(model, packed_batches(_subset(examples, chosen), torch.device("cpu")))
-    checked = _subset(examples, held_out)
-    rounded = _vectors(model, checked)
+    cpu = torch.device("cpu")
+    engine.calibrate(model, packed_batches(_subset(examples, chosen), cpu))
+
+    def vectors() -> Tensor:  # mean of the last layer: float32 [texts, hidden]
+        checked = _subset(examples, held_out)
+        return map_batches(checked, lambda batch: pool(model.encode(batch).hidden.float(), batch, "mean"), device=cpu)
+
+    rounded = vectors()
     with in_float32(model):
-        exact = _vectors(model, checked)
+        exact = vectors()
     cosines = F.cosine_similarity(rounded, exact)
     engine.loss = Int8Loss(len(chosen), len(held_out), float(cosines.mean()), float(cosines.min()))
     return engine.loss
@@ -153,51 +144,34 @@ def _subset(examples: Examples, rows: Sequence[int]) -> Examples:
     return Examples([examples.input_ids[row] for row in rows], None if types is None else [types[row] for row in rows])
 
 
-def _vectors(model: Model, examples: Examples) -> Tensor:
-    """Return the mean-pooled last layer: float32 [texts, hidden]."""
-    return map_batches(
-        examples, lambda batch: pool(model.encode(batch).hidden.float(), batch, "mean"), device=torch.device("cpu")
-    )
-
-
 # -- Kinds of models: which one a loaded model is, and whether it can do what is asked of it --------------------------
 
 # Kinds that no task makes; those of the tasks are in their specs.
-PRETRAINED = (
-    ModelKind(
-        "mlm",
-        "a masked language model",
-        "fill-mask, evaluate, embed or finetune",
-        frozenset({"embed", "fill-mask", "score-text"}),
-    ),
-    ModelKind(
-        "clm",
-        "a causal language model",
-        "generate, evaluate, embed or finetune",
-        frozenset({"embed", "generate", "predict-next", "score-text"}),
-    ),
-    ModelKind(
-        "bilm",
-        "separate forward and backward language models",
-        "evaluate, embed or finetune",
-        frozenset({"embed", "score-text"}),
-    ),
-    ModelKind(
-        "pretraining",
-        "a pre-trained model (masked tokens and sentence pairs)",
-        "fill-mask, predict (next sentences), evaluate, embed or finetune",
-        frozenset({"embed", "fill-mask", "next-sentence", "score-text"}),
-    ),
-    ModelKind("nsp", "a next-sentence model", "predict, embed or finetune", frozenset({"embed", "next-sentence"})),
-    ModelKind(
-        "rtd", "a replaced-token discriminator", "evaluate, embed or finetune", frozenset({"embed", "score-text"})
-    ),
-    ModelKind(
-        None,
-        "an encoder without a head",
-        "embed, search or finetune",
-        frozenset({"embed"}),
-    ),
+PRETRAINED = tuple(
+    ModelKind(head, description, commands, frozenset({"embed", *abilities}))
+    for head, description, commands, *abilities in (
+        ("mlm", "a masked language model", "fill-mask, evaluate, embed or finetune", "fill-mask", "score-text"),
+        (
+            "clm",
+            "a causal language model",
+            "generate, evaluate, embed or finetune",
+            "generate",
+            "predict-next",
+            "score-text",
+        ),
+        ("bilm", "separate forward and backward language models", "evaluate, embed or finetune", "score-text"),
+        (
+            "pretraining",
+            "a pre-trained model (masked tokens and sentence pairs)",
+            "fill-mask, predict (next sentences), evaluate, embed or finetune",
+            "fill-mask",
+            "next-sentence",
+            "score-text",
+        ),
+        ("nsp", "a next-sentence model", "predict, embed or finetune", "next-sentence"),
+        ("rtd", "a replaced-token discriminator", "evaluate, embed or finetune", "score-text"),
+        (None, "an encoder without a head", "embed, search or finetune"),
+    )
 )
 NEED_WEIGHTS = frozenset({"generate", "predict-next", "score-text", "translate", "detect-anomalies"})
 CACHED = frozenset({"generate", "translate"})  # what a graph with a cache can do nonetheless
@@ -211,7 +185,7 @@ def all_kinds() -> list[ModelKind]:
 
 
 def kind_of(model: Model) -> ModelKind:
-    """Returns the kind of a model: the one of its own task, otherwise the first with its head.
+    """The kind of a model: the one of its own task, otherwise the first with its head.
 
     An exported graph lacks the abilities that need weights, or hidden states which it does not give.
     """
@@ -232,10 +206,7 @@ def _kind_of(model: Model) -> ModelKind:
 
 
 def require(model: Model, name: str, *abilities: str) -> None:
-    """Raises ModelFolderError unless the model of folder `name` has one of the abilities.
-
-    The message describes the model and lists the commands that support it.
-    """
+    """Raise ModelFolderError, with what `name` is and supports, unless it has one of the abilities."""
     kind = kind_of(model)
     if kind.can(*abilities):
         return

@@ -69,17 +69,15 @@ class Entry:
 
 
 class SearchIndex:
-    """An index folder. The caller must hold `storage.lock(folder)` while writing.
+    """An index folder, with `storage.lock(folder)` held while writing; about: see `about_vectors`.
 
-    about: model and settings of the embeddings (`about_vectors`); entries: file name -> Entry; manifests: shard name ->
-    SHA-256 of its manifest. Raises RunError if the index has another model or settings, or the folder is not an index;
-    CorruptFileError if the index is damaged.
+    Raises RunError for an index of another model or settings, CorruptFileError for a damaged one.
     """
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         self.folder, self.about = folder, about
-        self.entries: dict[str, Entry] = {}
-        self.manifests: dict[str, str] = {}
+        self.entries: dict[str, Entry] = {}  # by file name
+        self.manifests: dict[str, str] = {}  # shard name -> SHA-256 of its manifest
         if (folder / INDEX).is_file():
             self._read()
         else:
@@ -88,8 +86,7 @@ class SearchIndex:
     def _read(self) -> None:
         path = self.folder / INDEX
         stored = storage.read_json(path, LIMIT_BYTES, REBUILD)
-        known = stored.get("format") if isinstance(stored, dict) else None
-        if known != FORMAT:
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise CorruptFileError(f"{path} is damaged, or an index of another version. {REBUILD}")
         stored = storage.read_checked_json(path, REBUILD, LIMIT_BYTES)
         about, files, manifests = (stored.get(name) for name in ("about", "files", "shards"))
@@ -101,22 +98,18 @@ class SearchIndex:
                 f"The index {self.folder} was built with {what}. Use the same again, another --index, or --restart to "
                 "rebuild it."
             )
-        if not isinstance(files, dict) or not isinstance(manifests, dict):
-            raise CorruptFileError(f"{path} is damaged. {REBUILD}")
-        if not all(map(_SHARD.fullmatch, manifests)) or not all(_is_entry(one, manifests) for one in files.values()):
+        is_whole = isinstance(files, dict) and isinstance(manifests, dict) and all(map(_SHARD.fullmatch, manifests))
+        if not is_whole or not all(_is_entry(one, manifests) for one in files.values()):
             raise CorruptFileError(f"{path} is damaged. {REBUILD}")
         self.entries = {name: Entry(**entry) for name, entry in files.items()}
-        self.manifests = dict(manifests)
+        self.manifests = manifests
 
     def by_content(self) -> dict[str, Entry]:
-        """Map SHA-256 to an entry with that content, which also finds renamed files."""
+        """Map SHA-256 to an entry, which also finds renamed files."""
         return {entry.sha256: entry for entry in self.entries.values()}
 
     def add(self, files: Mapping[str, str], blocks: Iterable[tuple[list[tuple[str, Passage]], Vectors]]) -> None:
-        """Write one shard block by block.
-
-        files: name -> SHA-256, in order; blocks: (file name, passage) in that order, and their embeddings.
-        """
+        """Write one shard: name -> SHA-256 of its files, and blocks of (file name, passage) with their embeddings."""
         shard = hashlib.sha256("".join(files.values()).encode()).hexdigest()[:24]
         folder = self.folder / SHARDS / shard
         counts = dict.fromkeys(files, 0)
@@ -153,11 +146,10 @@ class SearchIndex:
         if gone or unneeded:
             self.save()
             for path in unneeded:
-                _remove(path)
+                storage.remove_folder(path) if path.is_dir() else path.unlink()
         return len(gone)
 
     def save(self) -> None:
-        """Write index.json."""
         files = {name: asdict(entry) for name, entry in sorted(self.entries.items())}
         index = {"format": FORMAT, "about": self.about, "shards": self.manifests, "files": files}
         storage.write_checked_json(self.folder / INDEX, index)
@@ -212,9 +204,7 @@ def _is_entry(value: Any, shards: Container[str]) -> bool:
     if not isinstance(value, dict) or set(value) != {"sha256", "shard", "start", "count"}:
         return False
     has_rows = all(type(value[name]) is int and value[name] >= 0 for name in ("start", "count"))
-    return (
-        has_rows and isinstance(value["sha256"], str) and isinstance(value["shard"], str) and value["shard"] in shards
-    )
+    return has_rows and all(isinstance(value[name], str) for name in ("sha256", "shard")) and value["shard"] in shards
 
 
 def discard(folder: Path) -> None:
@@ -223,7 +213,7 @@ def discard(folder: Path) -> None:
         _check_content(folder)
     (folder / INDEX).unlink(missing_ok=True)
     for path in _shards(folder):
-        _remove(path)
+        storage.remove_folder(path) if path.is_dir() else path.unlink()
 
 
 def _check_content(folder: Path) -> None:
@@ -235,13 +225,9 @@ def _check_content(folder: Path) -> None:
 
 
 def _shards(folder: Path) -> list[Path]:
-    """Return the shards of an index folder, including those of format 1."""
+    """Including those of format 1, which are files."""
     found = sorted((folder / SHARDS).glob("*"))
     return [path for path in found if (_SHARD if path.is_dir() else _SHARD_OF_FORMAT_1).fullmatch(path.name)]
-
-
-def _remove(path: Path) -> None:
-    storage.remove_folder(path) if path.is_dir() else path.unlink()
 
 
 def about_vectors(encoder: TextEncoder | LateEncoder, passage_tokens: int, text_field: str) -> dict[str, Any]:
@@ -275,11 +261,7 @@ Named = tuple[str, Passage]
 
 @dataclass(frozen=True)
 class Hit:
-    """A search result.
-
-    score: cosine similarity to the query, or MaxSim; sentence: start and end, in the source, of the passage's sentence
-    closest to the query.
-    """
+    """A search result: cosine similarity or MaxSim; sentence: start and end, in the source, of the closest one."""
 
     score: float
     file: str
@@ -303,9 +285,8 @@ class Hit:
 class Searcher:
     """Searches the passages of files.
 
-    encoder: a text encoder with pooling, or one for late interaction; passage_tokens: maximum tokens per passage, at
-    most those of the encoder; text_field: text column of tables. embedded, unchanged: number of files in the last
-    `search`.
+    passage_tokens: maximum tokens of a passage, at most those of the encoder; text_field: text column of tables.
+    embedded, unchanged: number of files in the last `search`.
     """
 
     def __init__(
@@ -338,8 +319,8 @@ class Searcher:
     ) -> list[list[Hit]]:
         """Return the `top_k` best passages for each query, best first.
 
-        source: a folder, files or a glob pattern; index: folder that stores the embeddings; restart: rebuild it. Raises
-        RowErrors for invalid rows before anything is embedded, RunError for the index of another model.
+        source: a folder, files or a pattern; index: folder of the embeddings; restart: rebuild it. Raises RowErrors
+        before anything is embedded, RunError for the index of another model.
         """
         if not queries or not all(query.strip() for query in queries):
             raise InputError("A query is empty: pass some text.")
@@ -476,7 +457,6 @@ class _Best:
         self.offered = 0
 
     def offer(self, names: Sequence[str], places: Sequence[Any], vectors: Vectors) -> None:
-        """Add passages with their file names and embeddings."""
         for heap, row in zip(self.heaps, self.scores(vectors), strict=True):
             for place in np.argsort(-row, kind="stable")[: self.top_k].tolist():
                 entry = (float(row[place]), -(self.offered + place), names[place], places[place])
@@ -488,11 +468,8 @@ class _Best:
 
     def ranked(self) -> list[list[_Found]]:
         """Return (score, file, passage) for each query, best first."""
-        return [[(score, name, place) for score, _, name, place in sorted(heap, key=_order)] for heap in self.heaps]
-
-
-def _order(entry: tuple[float, int, str, Any]) -> tuple[float, int]:
-    return (-entry[0], -entry[1])
+        best = [sorted(heap, key=lambda entry: (-entry[0], -entry[1])) for heap in self.heaps]
+        return [[(score, name, place) for score, _, name, place in heap] for heap in best]
 
 
 def _groups(names: Sequence[str]) -> Iterator[list[str]]:

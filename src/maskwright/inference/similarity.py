@@ -1,7 +1,6 @@
 """Cosine similarity matrices of texts, or of one word in several sentences.
 
-The static embedding of a word does not depend on the sentence; its contextual embedding does. Both matrices are
-computed for comparison.
+The static embedding of a word does not depend on the sentence; its contextual embedding does.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import numpy as np
 
 from ..core.errors import ConfigError, InputError, RowError, RowErrors
 from ..text.readers.tables import Row
-from ..text.tokenizers.encoding import Encoding
 from ..text.words import find_word
 from .embed import TextEncoder
 
@@ -23,11 +21,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class TextOccurrence:
-    """A row of the matrix: a text, or an occurrence of the word in it.
-
-    number: text number from 1; occurrence: occurrence of the word from 1 (None: the whole text); count: occurrences in
-    the text; span: start and end character.
-    """
+    """A text, or an occurrence of the word in it: `occurrence` of `count`, from 1; span: its characters."""
 
     text: str
     number: int
@@ -51,10 +45,9 @@ class TextOccurrence:
 
 @dataclass(frozen=True)
 class Similarities:
-    """Cosine similarities.
+    """Cosine similarities, float64 [places, places]; static: of the static embeddings, None for whole texts.
 
-    matrix: float64 [places, places], ones on the diagonal; static: the same for the static embeddings of the word (None
-    for whole texts); skipped: texts without the word.
+    skipped: number of texts without the word.
     """
 
     places: list[TextOccurrence]
@@ -66,8 +59,8 @@ class Similarities:
     def plane(self) -> tuple[np.ndarray, tuple[float, float]]:
         """Return a two-dimensional projection, float64 [places, 2], and the explained variance ratios.
 
-        These are the first two principal components of the normalized embeddings, computed from their cosine
-        similarities (Torgerson 1952). The largest coordinate of a component is positive.
+        The first two principal components of the normalized embeddings, from their cosine similarities
+        (Torgerson 1952); the largest coordinate of a component is positive.
         """
         count = len(self.matrix)
         center = np.eye(count) - 1 / count
@@ -80,18 +73,12 @@ class Similarities:
 
     def to_json(self) -> dict[str, Any]:
         """Return the output of `embed --matrix --json`."""
-        places = [
-            {
-                "name": place.name,
-                "text": place.text,
-                **({} if place.span is None else {"start": place.span[0], "end": place.span[1]}),
-            }
-            for place in self.places
-        ]
-        found: dict[str, Any] = {"word": self.word, "places": places, "matrix": self.matrix.tolist()}
-        if self.static is not None:
-            found["static_matrix"] = self.static.tolist()
-        return found | {"skipped": self.skipped}
+        places: list[dict[str, Any]] = []
+        for place in self.places:
+            span = {} if place.span is None else {"start": place.span[0], "end": place.span[1]}
+            places.append({"name": place.name, "text": place.text, **span})
+        static = {} if self.static is None else {"static_matrix": self.static.tolist()}
+        return {"word": self.word, "places": places, "matrix": self.matrix.tolist(), **static, "skipped": self.skipped}
 
 
 def text_similarities(encoder: TextEncoder, texts: Sequence[str], batch_tokens: int | None = None) -> Similarities:
@@ -127,7 +114,16 @@ def word_similarities(
     table = encoder.model.word_embeddings.detach()
     for number, (row, encoding, tokens) in enumerate(zip(rows, encodings, found, strict=True), start=1):
         spans = find_word(row.text, word.strip())
-        tokens_of = [_tokens_in(encoding, span) for span in spans]
+        tokens_of = [
+            [
+                index
+                for index, ((start, end), source) in enumerate(
+                    zip(encoding.offsets, encoding.sequence_ids, strict=True)
+                )
+                if source is not None and start < stop and end > begin
+            ]
+            for begin, stop in spans
+        ]
         if not spans or not all(tokens_of):
             reason = f"'{word}' is after the maximum of {encoder.max_length} tokens" if spans else None
             bad.append(RowError(row.file, row.line, None, reason or f"'{word}' is not in '{row.text[:60]}'"))
@@ -153,12 +149,3 @@ def cosine_matrix(vectors: np.ndarray) -> np.ndarray:
     matrix = (matrix + matrix.T) / 2
     np.fill_diagonal(matrix, 1.0)
     return matrix
-
-
-def _tokens_in(encoding: Encoding, span: Span) -> list[int]:
-    """Return the tokens that overlap a character span."""
-    return [
-        index
-        for index, ((start, end), source) in enumerate(zip(encoding.offsets, encoding.sequence_ids, strict=True))
-        if source is not None and start < span[1] and end > span[0]
-    ]

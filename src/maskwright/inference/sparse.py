@@ -58,10 +58,7 @@ class SparseEncoder(Encoder["csr_matrix"]):
         return vstack(blocks, format="csr") if blocks else csr_matrix((0, self.size), dtype=np.float32)
 
     def prepare(self, texts: Sequence[Text], prompt: str | None = None) -> Prepared[csr_matrix]:
-        """Tokenize at least one text or pair; the result is float32 [texts, vocab], as of `vectors`.
-
-        prompt: put before every text; None for the one that is declared.
-        """
+        """Tokenize at least one text or pair; the result is that of `vectors`. prompt: None for the declared one."""
         counts = TextCounts()
         rows = rows_of(self._prompted(texts, prompt))
         examples = tokenize_rows(rows, self.tokenizer, self.max_length, counts=counts)

@@ -93,7 +93,21 @@ def prepare_entities(
         for text, one in zip(texts, windows, strict=True):
             shares = _of_tokens(one, [next(rest) for _ in one], temperature)
             units = list(_units(text, one[0], shares, names, strategy, tokenizer))
-            entities = [_token(text, unit) for unit in units] if strategy == "none" else _groups(text, units, task)
+            entities = (
+                [
+                    {
+                        "entity": unit.tag,
+                        "score": unit.score,
+                        "index": unit.index,
+                        "word": text[unit.start : unit.end],
+                        "start": unit.start,
+                        "end": unit.end,
+                    }
+                    for unit in units
+                ]
+                if strategy == "none"
+                else _groups(text, units, task)
+            )
             found.append([e for e in entities if not {e.get("entity"), e.get("entity_group")} & hidden])
         return found
 
@@ -174,14 +188,3 @@ def _groups(text: str, units: Sequence[_Unit], task: Tagging) -> list[dict[str, 
         }
         for group in found
     ]
-
-
-def _token(text: str, unit: _Unit) -> dict[str, Any]:
-    return {
-        "entity": unit.tag,
-        "score": unit.score,
-        "index": unit.index,
-        "word": text[unit.start : unit.end],
-        "start": unit.start,
-        "end": unit.end,
-    }

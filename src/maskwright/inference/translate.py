@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..core.config import check
 from ..core.errors import InputError
@@ -102,8 +101,18 @@ class TextTranslator:
         """Yield rows with their translations, in order; rows are read in blocks."""
         settings = settings or TranslationSettings()
         for block in blocks(as_rows(rows), BLOCK_ROWS, BLOCK_CHARACTERS):
-            to = settings.to
-            sources = block if to is None else [_with_source(row, self.source_of(row.text, to)) for row in block]
+            sources = block
+            if settings.to is not None:
+                sources = [
+                    Row(
+                        self.source_of(row.text, settings.to),
+                        None,
+                        None,
+                        getattr(row, "line", 1),
+                        getattr(row, "file", "the texts"),
+                    )
+                    for row in block
+                ]
             examples = self.task.unlabeled(sources, self.tokenizer, self.max_length, counts=self.counts)
             if settings.brackets is not None:
                 examples = replace(examples, rows=block)  # the words of a tree exclude the language tag
@@ -115,31 +124,17 @@ class TextTranslator:
                 only_trees=settings.brackets == "enforce",
             )
             for row, answer in zip(block, answers, strict=True):
-                found = [_translated(one) for one in (answer, *answer.get("others", []))]
-                yield row, _trees(found, row.text)[: settings.num_results] if settings.brackets else found
+                every = (answer, *answer.get("others", []))
+                found = [Translated(one[Translation.written], one["score"], one["ended"]) for one in every]
+                if settings.brackets:  # well-formed ones first
+                    found = [replace(one, fault=bracket_error(one.text, row.text)) for one in found]
+                    found = sorted(found, key=lambda one: one.fault is not None)[: settings.num_results]
+                yield row, found
 
     def source_of(self, text: str, to: str | None) -> str:
-        """Return the text with the tag of the target language `to`, if given.
-
-        Raises InputError if the model has no language tags.
-        """
+        """The text with the tag of the target language, if given. Raises InputError for a model without such tags."""
         if to is None:
             return text
         if not self.task.languages and not self.task.codes:
             raise InputError("The model was trained without language tags: remove the target language.")
         return with_language_tag(text, to, self.task.codes)
-
-
-def _with_source(row: AnyRow, source: str) -> Row:
-    """Return the row with another source."""
-    return Row(source, None, None, getattr(row, "line", 1), getattr(row, "file", "the texts"))
-
-
-def _trees(found: Sequence[Translated], source: str) -> list[Translated]:
-    """Check bracket strings and sort well-formed ones first."""
-    checked = [replace(one, fault=bracket_error(one.text, source)) for one in found]
-    return sorted(checked, key=lambda one: one.fault is not None)
-
-
-def _translated(answer: dict[str, Any]) -> Translated:
-    return Translated(answer[Translation.written], answer["score"], answer["ended"])

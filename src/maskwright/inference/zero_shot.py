@@ -30,11 +30,7 @@ TEMPLATE = "This text is about {}."
 
 
 class ZeroShot(ABC):
-    """Scores labels that were never trained.
-
-    labels: two or more different names; template: of the hypothesis, with {} for the label. Raises InputError for
-    others.
-    """
+    """Scores labels that were never trained: two or more different names; template: with {} for the label."""
 
     all_scores: str  # key of the scores of all labels in a prediction
 
@@ -46,6 +42,7 @@ class ZeroShot(ABC):
             raise InputError(f"--template needs one {{}}, the place of the label; got '{template}'.")
         self.labels = names
         self.hypotheses = [template.replace("{}", name) for name in names]
+        self.counts = TextCounts()  # truncated and unknown tokens in all texts so far; subclasses share their model's
 
     @abstractmethod
     def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
@@ -58,11 +55,6 @@ class ZeroShot(ABC):
         prepared = self.prepare_scores(texts)
         self.counts.include(prepared.counts)
         return prepared.run(batch_tokens)
-
-    @property
-    @abstractmethod
-    def counts(self) -> TextCounts:
-        """Truncated and unknown tokens in all texts so far."""
 
     def stream(
         self, rows: Iterable[AnyRow], batch_tokens: int | None = None
@@ -87,7 +79,6 @@ class ZeroShot(ABC):
         )
 
     def _ranked(self, scores: np.ndarray) -> list[dict[str, Any]]:
-        """One prediction per row of scores, float32 [texts, labels]."""
         found = []
         for row in scores:
             ranked = sorted(zip(self.labels, map(float, row), strict=True), key=lambda one: -one[1])
@@ -102,12 +93,7 @@ class EmbeddingZeroShot(ZeroShot):
 
     def __init__(self, encoder: TextEncoder, labels: Sequence[str], template: str = TEMPLATE) -> None:
         super().__init__(labels, template)
-        self.encoder = encoder
-
-    @property
-    def counts(self) -> TextCounts:
-        """Truncated and unknown tokens in all texts and hypotheses so far."""
-        return self.encoder.counts
+        self.encoder, self.counts = encoder, encoder.counts
 
     def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
         """Cosine similarity of each text and hypothesis: float32 [texts, labels]."""
@@ -124,8 +110,7 @@ class EmbeddingZeroShot(ZeroShot):
 class EntailmentZeroShot(ZeroShot):
     """By a classifier of pairs with the label `entailment`.
 
-    multi_label: each label by itself, as the probability of entailment against contradiction; otherwise the
-    probabilities of the labels sum to 1.
+    multi_label: each label by itself, against contradiction; otherwise the probabilities of the labels sum to 1.
     """
 
     all_scores = "probabilities"
@@ -134,14 +119,23 @@ class EntailmentZeroShot(ZeroShot):
         self, predictor: Predictor, labels: Sequence[str], template: str = TEMPLATE, multi_label: bool = False
     ) -> None:
         super().__init__(labels, template)
-        self.predictor = predictor
-        self.index = entailment_index(predictor.model.labels)
-        self.against = contradiction_index(predictor.model.labels, self.index) if multi_label else None
-
-    @property
-    def counts(self) -> TextCounts:
-        """Truncated and unknown tokens in all pairs so far."""
-        return self.predictor.counts
+        self.predictor, self.counts = predictor, predictor.counts
+        known = predictor.model.labels
+        entailment = class_named(known, ENTAILMENT)
+        if entailment is None:
+            raise InputError(
+                f"Labels without training need a model with the label 'entailment', or a sentence encoder; this one "
+                f"predicts {', '.join(known)}."
+            )
+        self.index = entailment
+        self.against: int | None = None
+        if multi_label:
+            self.against = 1 - entailment if len(known) == 2 else class_named(known, "contradiction")
+            if self.against is None:
+                raise InputError(
+                    f"Several labels of a text need a model with the label 'contradiction'; this one predicts "
+                    f"{', '.join(known)}."
+                )
 
     def prepare_scores(self, texts: Sequence[str]) -> Prepared[np.ndarray]:
         """Softmax over the entailment logits of the labels, or each against contradiction: float32 [texts, labels]."""
@@ -155,25 +149,3 @@ class EntailmentZeroShot(ZeroShot):
             return (entailed - logits[:, self.against].reshape_as(entailed)).sigmoid().numpy()
 
         return Prepared(prepared.forward, prepared.examples, prepared.counts, finish)
-
-
-def entailment_index(labels: Sequence[str]) -> int:
-    """The index of the label `entailment`. Raises InputError if there is none."""
-    found = class_named(labels, ENTAILMENT)
-    if found is None:
-        raise InputError(
-            f"Labels without training need a model with the label 'entailment', or a sentence encoder; this one "
-            f"predicts {', '.join(labels)}."
-        )
-    return found
-
-
-def contradiction_index(labels: Sequence[str], entailment: int) -> int:
-    """The index of the label `contradiction`, or of two labels of the other one. Raises InputError if there is none."""
-    found = 1 - entailment if len(labels) == 2 else class_named(labels, "contradiction")
-    if found is None:
-        raise InputError(
-            f"Several labels of a text need a model with the label 'contradiction'; this one predicts "
-            f"{', '.join(labels)}."
-        )
-    return found
