@@ -82,7 +82,9 @@ def plan_pairs(
         start, end = 0, edges[-1]
         while end - start >= 2:
             stop = min(start + next_length(), end)
-            middle, ends_sentence = _split(edges, start, stop, rng)
+            first, last = bisect_right(edges, start), bisect_left(edges, stop)
+            ends_sentence = first < last  # A ends at a random sentence end; in the middle where one sentence fills it
+            middle = edges[int(rng.integers(first, last))] if ends_sentence else (start + stop + 1) // 2
             spans.append(PairSpan(document, start, middle, stop, end, ends_sentence))
             is_random.append(bool(rng.random() < 0.5))
             # What followed A was not used: it begins the next example (a halved sentence has been seen enough).
@@ -153,17 +155,6 @@ def _halves(start: int, stop: int, wanted: int, rng: np.random.Generator) -> Ite
         start = end
 
 
-def _split(edges: list[int], start: int, stop: int, rng: np.random.Generator) -> tuple[int, bool]:
-    """Where A ends between `start` and `stop`, and whether a sentence ends there.
-
-    A random sentence end; the middle where one sentence fills the span.
-    """
-    first, last = bisect_right(edges, start), bisect_left(edges, stop)
-    if first < last:
-        return edges[int(rng.integers(first, last))], True
-    return (start + stop + 1) // 2, False
-
-
 # -- The random B of next sentence prediction: what follows another A, in another document -----------------------------
 #
 # If a random B were drawn in any other way than a true one, its length, its place in its document or the way it begins
@@ -232,7 +223,11 @@ class _Candidates:
 
     def partners(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For each of the spans `rows` the document, start and stop of a random B: int64 [rows] each."""
-        others = self._nearby(rows)  # [rows, candidates]
+        # The `WINDOW` nearest spans on either side and the nearest of another document.
+        place = self.place[rows]
+        near = np.concatenate([np.arange(-WINDOW, 0), np.arange(1, WINDOW + 1)])
+        places = np.column_stack([place[:, None] + near, self.before[place], self.after[place]])
+        others = self.order[np.clip(places, 0, len(self.order) - 1)]  # [rows, candidates]
         wanted, middle = self.length[rows, None], self.middle[rows, None]
         shift = np.abs(self.middle[others] - middle)
         cost = shift + np.where(self.is_last[rows, None], np.abs(self.length[others] - wanted), 0)
@@ -244,18 +239,7 @@ class _Candidates:
         cost = cost + _OTHER_KIND * (self.kind[others] != self.kind[rows, None]) + _DOES_NOT_FIT * ~fits
         cost += rng.random(cost.shape)  # a coin between equals
         cost[self.document[others] == self.document[rows, None]] = np.inf
-        return self._spans(rows, others[np.arange(len(rows)), cost.argmin(axis=1)])
-
-    def _nearby(self, rows: np.ndarray) -> np.ndarray:
-        """The `WINDOW` nearest spans on either side and the nearest of another document: int64 [rows, candidates]."""
-        place = self.place[rows]
-        near = np.concatenate([np.arange(-WINDOW, 0), np.arange(1, WINDOW + 1)])
-        places = np.column_stack([place[:, None] + near, self.before[place], self.after[place]])
-        spans: np.ndarray = self.order[np.clip(places, 0, len(self.order) - 1)]
-        return spans
-
-    def _spans(self, rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each of the spans `rows` takes of the span chosen for it: document, start and stop."""
+        chosen = others[np.arange(len(rows)), cost.argmin(axis=1)]
         begin, wanted, size = self.middle[chosen], self.length[rows], self.size[chosen]
         # The second half of a sentence may begin a few tokens earlier or later.
         is_half = self.is_last[chosen] & (self.ends_sentence[chosen] == 0)

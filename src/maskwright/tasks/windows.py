@@ -182,12 +182,14 @@ class LongExamples(Examples):
         return portions_by_tokens(indices, self.lengths)
 
     def limit_windows(self, max_windows: int) -> LongExamples:
-        counts = self.num_windows
+        counts, most = self.num_windows, max_windows
         if not (counts > max_windows).any():
             return self
-        kept = np.concatenate(
-            [start + _spread(count, max_windows) for start, count in zip(self.starts, counts, strict=False)]
-        )
+        parts = [
+            start + (np.arange(count) if count <= most else np.arange(most) * (count - 1) // max(most - 1, 1))
+            for start, count in zip(self.starts, counts, strict=False)
+        ]
+        kept = np.concatenate(parts)  # evenly spaced, with the first and the last window of a row
         found = self.subset(kept)
         return replace(
             self,
@@ -379,10 +381,3 @@ def _characters(window: Encoding, side: int) -> tuple[int, int]:
     start, end = window.windows[side]
     shown = [span for span in window.pieces[side].offsets[start:end] if span[1] > span[0]]
     return (min(begin for begin, _ in shown), max(stop for _, stop in shown)) if shown else (0, 0)
-
-
-def _spread(count: int, most: int) -> np.ndarray:
-    """At most `most` evenly spaced numbers below `count`, including the first and the last: int64 [numbers]."""
-    if count <= most:
-        return np.arange(count)
-    return np.arange(most) * (count - 1) // max(most - 1, 1)

@@ -302,10 +302,9 @@ class Tagging(Task):
     def _tag_notes(self, gold: GoldTags, examples: TaggedExamples, name: str) -> list[str]:
         found = []
         if gold.num_repaired:
-            are = "is" if gold.num_repaired == 1 else "are"
             found.append(
-                f"{gold.num_repaired:,} of {plural(examples.num_words, f'{name} tag')} {are} invalid in "
-                f"{gold.notation and gold.notation.scheme} and {are} repaired; the entities do not change."
+                f"{gold.num_repaired:,} of {plural(examples.num_words, f'{name} tag')} invalid in "
+                f"{gold.notation and gold.notation.scheme}: repaired; the entities do not change."
             )
         if gold.num_merged:
             found.append(
@@ -314,11 +313,8 @@ class Tagging(Task):
             )
         if gold.missing:
             marks = named([f"'{tag or '_'}'" for tag in sorted(gold.missing)])
-            are = "is" if gold.missing.total() == 1 else "are"
-            found.append(
-                f"{plural(gold.missing.total(), f'{name} word has', f'{name} words have')} no tag ({marks}) and {are} "
-                "not learned or scored."
-            )
+            have = plural(gold.missing.total(), f"{name} word has", f"{name} words have")
+            found.append(f"{have} no tag ({marks}); such words are not learned or scored.")
         return found
 
     # -- training --------------------------------------------------------------------------------------------
