@@ -98,8 +98,9 @@ class SearchIndex:
                 f"The index {self.folder} was built with {what}. Use the same again, another --index, or --restart to "
                 "rebuild it."
             )
-        is_whole = isinstance(files, dict) and isinstance(manifests, dict) and all(map(_SHARD.fullmatch, manifests))
-        if not is_whole or not all(_is_entry(one, manifests) for one in files.values()):
+        if not isinstance(files, dict) or not isinstance(manifests, dict):
+            raise CorruptFileError(f"{path} is damaged. {REBUILD}")
+        if not all(map(_SHARD.fullmatch, manifests)) or not all(_is_entry(one, manifests) for one in files.values()):
             raise CorruptFileError(f"{path} is damaged. {REBUILD}")
         self.entries = {name: Entry(**entry) for name, entry in files.items()}
         self.manifests = manifests
