@@ -2,18 +2,12 @@
 
 import gzip
 import io
-import json
 import lzma
 import random
 import sys
-import tracemalloc
-from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,27 +17,14 @@ from maskwright.text.formats.files import expand, file_format, read_lines
 from maskwright.text.readers import corpus
 from maskwright.text.readers.corpus import MAX_PARAGRAPH, CorpusFacts, bad_rows_of, cut, read_documents, read_passages
 from maskwright.text.tokenizers.tokenizer import Tokenizer
+from text.written import PACKERS, peak_of, write
 
-PACK = {
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
-}
 TEXT = "one\n\ntwo  three\nвоєн 中文 🙂\nlast".encode()
-
-
-def pack(path, data):
-    path.write_bytes(PACK[path.suffix](data) if path.suffix in PACK else data)
-    return path
-
-
-def lines_of(path, data):
-    return list(read_lines(pack(path, data)))
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".zst"])
 def test_packed_files_give_the_lines_of_the_plain_one(tmp_path, ending):
-    lines = lines_of(tmp_path / f"a.txt{ending}", TEXT)
+    lines = list(read_lines(write(tmp_path, f"a.txt{ending}", TEXT)))
     assert [line.text for line in lines] == ["one", "", "two  three", "воєн 中文 🙂", "last"]
     assert [line.number for line in lines] == [1, 2, 3, 4, 5]
     assert not any(line.fault for line in lines)
@@ -52,14 +33,14 @@ def test_packed_files_give_the_lines_of_the_plain_one(tmp_path, ending):
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 def test_parts_packed_one_after_the_other_are_read_as_one(tmp_path, ending):
     path = tmp_path / f"a.txt{ending}"
-    path.write_bytes(PACK[ending](b"one\ntw") + PACK[ending](b"") + PACK[ending](b"o\nthree\n"))
+    path.write_bytes(PACKERS[ending](b"one\ntw") + PACKERS[ending](b"") + PACKERS[ending](b"o\nthree\n"))
     assert [line.text for line in read_lines(path)] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 def test_a_packed_file_cut_off_anywhere_is_refused(tmp_path, ending):
     data = random.Random(1).randbytes(3000).hex().encode()
-    packed = PACK[ending](b"\n".join(data[start : start + 60] for start in range(0, len(data), 60)))
+    packed = PACKERS[ending](b"\n".join(data[start : start + 60] for start in range(0, len(data), 60)))
     path = tmp_path / f"a.txt{ending}"
     for size in [1, 5, 9, *range(40, len(packed), 97), len(packed) - 1]:
         path.write_bytes(packed[:size])
@@ -101,35 +82,23 @@ def test_invalid_utf8_is_reported_at_its_line_and_byte(tmp_path_factory, before,
 
 
 def test_a_nul_byte_is_reported_at_its_line(tmp_path):
-    lines = lines_of(tmp_path / "a.txt", b"fine\nab\0c\nfine\n")
+    lines = list(read_lines(write(tmp_path, "a.txt", b"fine\nab\0c\nfine\n")))
     assert [line.fault is not None for line in lines] == [False, True, False]
     assert "character 3" in lines[1].fault
 
 
 def test_a_line_of_fifty_megabytes_is_refused_by_number_in_little_memory(tmp_path):
-    path = tmp_path / "a.txt"
-    with path.open("wb") as handle:
-        handle.write(b"first\n")
-        for _ in range(50):
-            handle.write(b"x" * 1_000_000)
-        handle.write(b"\nlast\n")
-    tracemalloc.start()
-    lines = list(read_lines(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    path = write(tmp_path, "a.txt", b"first\n" + b"x" * 50_000_000 + b"\nlast\n")
+    lines, peak = peak_of(lambda: list(read_lines(path)))
     assert [(line.number, line.text) for line in lines] == [(1, "first"), (2, ""), (3, "last")]
     assert "50,000,001 bytes; at most 16,777,216" in lines[1].fault
     assert peak < 64 << 20
 
 
 def test_a_packed_bomb_stays_small_in_memory(tmp_path):
-    path = tmp_path / "a.txt.zst"
-    path.write_bytes(zstandard.ZstdCompressor().compress(b" " * 200_000_000))
+    path = write(tmp_path, "a.txt.zst", b" " * 200_000_000)
     assert path.stat().st_size < 100_000
-    tracemalloc.start()
-    lines = list(read_lines(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    lines, peak = peak_of(lambda: list(read_lines(path)))
     assert len(lines) == 1 and "200,000,000 bytes" in lines[0].fault
     assert peak < 150 << 20
 
@@ -139,7 +108,7 @@ def test_a_packed_bomb_stays_small_in_memory(tmp_path):
     [
         (gzip.compress(b"text", mtime=0), "gzip"),
         (lzma.compress(b"text"), "xz"),
-        (PACK[".zst"](b"text"), "zstd"),
+        (PACKERS[".zst"](b"text"), "zstd"),
         (b"PK\x03\x04rest", "zip"),
         (b"PAR1rest", "Parquet"),
         ("text".encode("utf-16"), "UTF-16"),
@@ -164,33 +133,6 @@ def test_standard_input_is_read_and_left_open(monkeypatch):
     assert not stream.closed
 
 
-# -- names -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tree(tmp_path):
-    for name in ["b.txt", "a.jsonl", "sub/c.txt.gz", "sub/notes.md", ".hidden/d.txt", "sub/.e.txt", "list.tsv"]:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x\n")
-    return tmp_path
-
-
-def shown(names, tree):
-    return [Path(name).relative_to(tree).as_posix() for name in names]
-
-
-def test_a_folder_gives_its_known_files_in_order(tree):
-    assert shown(expand(tree, ["txt", "jsonl"]), tree) == ["a.jsonl", "b.txt", "sub/c.txt.gz"]
-
-
-def test_a_pattern_gives_what_matches(tree):
-    assert shown(expand(f"{tree}/*.txt", ["txt"]), tree) == ["b.txt"]
-    assert shown(expand(f"{tree}/**/*.gz", ["txt"]), tree) == ["sub/c.txt.gz"]
-    with pytest.raises(MissingFileError, match="No file matches"):
-        expand(f"{tree}/*.zip", ["txt"])
-
-
 def test_nothing_to_read_is_refused(tmp_path):
     with pytest.raises(InputError, match="contains no readable file"):
         expand(tmp_path, ["txt"])
@@ -213,13 +155,6 @@ def test_the_ending_tells_the_format_whatever_its_case_and_packing():
 PLAIN = "One.\nTwo three. Four.\n\n\n  \n Five. \n\nSix 🙂\n"
 
 
-def write(folder, name, content):
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
 def sentences(source, **options):
     return [document.sentences for document in read_documents(source, **options)]  # type: ignore[arg-type]
 
@@ -234,37 +169,33 @@ def test_blank_lines_part_documents_and_lines_are_sentences(tmp_path):
 def test_rows_of_tables_are_documents_cut_by_rule(tmp_path):
     rows = [{"id": 1, "text": "One. Two, he said.\nA new paragraph"}, {"id": 2, "text": 'Mr. "X" came.'}]
     expected = [("One.", "Two, he said.", "A new paragraph"), ('Mr. "X" came.',)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    write(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    write(tmp_path, "a.csv", 'id,text\n1,"One. Two, he said.\nA new paragraph"\n2,"Mr. ""X"" came."\n')
-    write(tmp_path, "a.csv.gz", gzip.compress((tmp_path / "a.csv").read_bytes()))
     for name in ("a.parquet", "a.jsonl", "a.csv", "a.csv.gz"):
-        assert sentences(tmp_path / name) == expected, name
+        assert sentences(write(tmp_path, name, rows)) == expected, name
 
 
 def test_folders_patterns_and_lists_are_read_in_order(tmp_path):
     write(tmp_path, "b.txt", "second\n")
-    write(tmp_path, "a/z.jsonl", '{"text": "first"}\n')
-    write(tmp_path, "notes.md", "not read\n")
+    write(tmp_path, "a/z.jsonl.gz", [{"text": "first"}])
+    for name in ("notes.md", ".hidden/d.txt", "a/.e.txt"):
+        write(tmp_path, name, "not read\n")
     assert sentences(tmp_path) == [("first",), ("second",)]
-    assert sentences(f"{tmp_path}/*.txt") == [("second",)]
+    assert sentences(f"{tmp_path}/*.txt") == [("second",)] and sentences(f"{tmp_path}/**/*.gz") == [("first",)]
     assert sentences([tmp_path / "b.txt", tmp_path / "a"]) == [("second",), ("first",)]
     assert sentences(tmp_path / "notes.md") == [("not read",)]
+    with pytest.raises(MissingFileError, match="No file matches"):
+        sentences(f"{tmp_path}/*.zip")
 
 
 def test_facts_count_what_was_read(tmp_path):
     facts = CorpusFacts()
-    paths = [write(tmp_path, "a.txt", PLAIN), write(tmp_path, "b.jsonl", '{"text": "Ab. Cd."}\n')]
+    paths = [write(tmp_path, "a.txt", PLAIN), write(tmp_path, "b.jsonl", [{"text": "Ab. Cd."}])]
     documents = list(read_documents(paths, facts=facts))
-    assert facts.counts() == {
+    assert facts.counts() == dict.fromkeys(("skipped_rows", "cut_sentences", "cut_documents"), 0) | {
         "files": 2,
         "file_bytes": sum(path.stat().st_size for path in paths),
         "documents": 4,
         "sentences": 6,
         "characters": sum(len(text) for document in documents for text in document.sentences),
-        "skipped_rows": 0,
-        "cut_sentences": 0,
-        "cut_documents": 0,
     }
 
 
@@ -308,9 +239,6 @@ def test_an_empty_corpus_is_refused(tmp_path, content):
             sentences(write(tmp_path, name, content))
 
 
-# -- limits ------------------------------------------------------------------------------------------------------
-
-
 def test_a_long_sentence_is_cut_at_spaces_and_loses_nothing_else(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "MAX_SENTENCE_CHARACTERS", 10)
     facts = CorpusFacts()
@@ -325,17 +253,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
 
     def peak(copies):
         path = write(tmp_path, "a.txt", b"A line of text that repeats itself.\n" * (3_000 * copies))
-        tracemalloc.start()
-        for _ in read_documents(path):
-            pass
-        size = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return size
+        return peak_of(lambda: sum(1 for _ in read_documents(path)))[1]
 
     assert peak(8) < 1.2 * peak(2)
-
-
-# -- data sets of the hub ----------------------------------------------------------------------------------------
 
 
 def fake_library(calls, known, version):
@@ -398,13 +318,10 @@ def passages(path, max_tokens, **options):
 
 @pytest.mark.parametrize("max_tokens", [1, 3, 8, 100])
 def test_a_span_is_the_sources_characters_whatever_they_are(tmp_path, max_tokens):
-    path = tmp_path / "worst.txt"
-    path.write_bytes(WORST.encode("utf-8"))
-    source = path.read_bytes().decode("utf-8")
-    found = passages(path, max_tokens)
-    assert all(source[one.start : one.end] == one.text for one in found)
-    assert all(source.count("\n", 0, one.start) + 1 == one.line for one in found)
-    assert "".join("".join(one.text for one in found).split()) == "".join(source.removeprefix("\ufeff").split())
+    found = passages(write(tmp_path, "worst.txt", WORST), max_tokens)
+    assert all(WORST[one.start : one.end] == one.text for one in found)
+    assert all(WORST.count("\n", 0, one.start) + 1 == one.line for one in found)
+    assert "".join("".join(one.text for one in found).split()) == "".join(WORST.removeprefix("\ufeff").split())
     ends = [(one.start, one.end) for one in found]
     assert ends == sorted(ends) and all(one[1] <= other[0] for one, other in zip(ends, ends[1:], strict=False))
 
@@ -427,13 +344,9 @@ def test_no_passage_is_longer_than_the_limit_and_no_word_is_cut(words, max_token
 def test_sentences_are_joined_while_they_fit():
     words = Tokenizer.train_from_iterator(iter(TEXTS), kind="word", vocab_size=100)
     text = "the cat sat . The dog . A mat was there on the floor . Rain ."
-    assert [text[start:end] for start, end in cut(text, words, 8)] == [
-        "the cat sat . The dog .",
-        "A mat was there on the floor .",
-        "Rain .",
-    ]
-    assert len(cut(text, words, 100)) == 1
-    assert [text[start:end] for start, end in cut(text, words, 3)][:3] == ["the cat sat", ".", "The dog ."]
+    joined, whole, apart = ([text[start:end] for start, end in cut(text, words, most)] for most in (8, 100, 3))
+    assert joined == ["the cat sat . The dog .", "A mat was there on the floor .", "Rain ."]
+    assert whole == [text] and apart[:3] == ["the cat sat", ".", "The dog ."]
 
 
 def test_paragraphs_are_apart_and_a_giant_one_is_bounded(tmp_path):
@@ -445,14 +358,9 @@ def test_paragraphs_are_apart_and_a_giant_one_is_bounded(tmp_path):
 
 
 def test_rows_of_tables_are_paragraphs_with_their_line(tmp_path):
-    rows = [{"text": "the cat sat ."}, {"text": "rain\nfell"}]
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    assert [(one.text, one.line, one.start) for one in passages(path, 100)] == [
-        ("the cat sat .", 1, 0),
-        ("rain\nfell", 2, 0),
-    ]
-    table = tmp_path / "rows.csv"
-    table.write_text("id,body\n1,the cat\n2,\n", encoding="utf-8")
+    path = write(tmp_path, "rows.jsonl.gz", [{"text": "the cat sat ."}, {"text": "rain\nfell"}])
+    found = [(one.text, one.line, one.start) for one in passages(path, 100)]
+    assert found == [("the cat sat .", 1, 0), ("rain\nfell", 2, 0)]
+    table = write(tmp_path, "rows.csv", "id,body\n1,the cat\n2,\n")
     assert [one.text for one in passages(table, 100, text_field="body")] == ["the cat"]
     assert [error.line for error in bad_rows_of(str(table), "body")] == [3]

@@ -1,23 +1,14 @@
 """Labeled texts and pairs: the same rows from every format, whole and as a stream, and error messages."""
 
-from __future__ import annotations
-
 import csv
-import gzip
 import io
-import json
-import lzma
 import os
 import sys
 import threading
-import tracemalloc
-from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -28,62 +19,22 @@ from maskwright.text.formats.records import is_fasttext
 from maskwright.text.readers.inputs import split_pairs
 from maskwright.text.readers.parallel import read_parallel
 from maskwright.text.readers.tables import RowStream, find_reader, read_table, read_texts
+from text.written import PACKERS, peak_of, table_bytes, write
 
-Table = list[dict[str, str]]
-
-
-def to_csv(rows):
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue().encode()
-
-
-def to_tsv(rows):
-    lines = ["\t".join(rows[0])] + ["\t".join(row.values()) for row in rows]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def to_jsonl(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def to_parquet(rows):
-    stream = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), stream)
-    return stream.getvalue()
-
-
-WRITERS: dict[str, Callable[[Table], bytes]] = {
-    ".csv": to_csv,
-    ".tsv": to_tsv,
-    ".jsonl": to_jsonl,
-    ".parquet": to_parquet,
-}
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
-}
-ROWS: Table = [
+ROWS = [
     {"premise": 'A "man", she said', "hypothesis": "вот 中文 🙂", "label": "yes", "source": "x"},
     {"premise": "two", "hypothesis": ' it"s ', "label": "no", "source": ""},
     {"premise": "three", "hypothesis": "'3'", "label": "yes", "source": "y"},
 ]
 
 
-def write(folder, name, content):
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+ENDINGS = [".csv", ".tsv", ".jsonl", ".parquet"]
 
 
 @pytest.mark.parametrize("packing", list(PACKERS))
-@pytest.mark.parametrize("ending", list(WRITERS))
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_every_format_and_packing_gives_the_same_rows(tmp_path, ending, packing):
-    path = write(tmp_path, f"a{ending}{packing}", PACKERS[packing](WRITERS[ending](ROWS)))
+    path = write(tmp_path, f"a{ending}{packing}", ROWS)
     table = read_table(path)
     assert [(row.text, row.text_pair, row.label) for row in table.rows] == [
         (row["premise"], row["hypothesis"], row["label"]) for row in ROWS
@@ -120,41 +71,30 @@ def test_any_text_survives_csv_at_its_physical_line(tmp_path_factory, rows, crlf
     ]
 
 
-# -- column mapping ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("header", "roles"),
+    ("header", "text", "pair", "label"),
     [
-        ("text,label", {"text": "text", "label": "label"}),
-        ("label,source,text", {"text": "text", "label": "label"}),
-        ("text,text_pair,label", {"text": "text", "text_pair": "text_pair", "label": "label"}),
-        ("sentence,label,source", {"text": "sentence", "label": "label"}),
-        ("idx,sentence1,sentence2,score", {"text": "sentence1", "text_pair": "sentence2", "label": "score"}),
-        ("question,sentence,label", {"text": "question", "text_pair": "sentence", "label": "label"}),
-        ("question1,question2,label", {"text": "question1", "text_pair": "question2", "label": "label"}),
-        ("Premise,Hypothesis,Label", {"text": "Premise", "text_pair": "Hypothesis", "label": "Label"}),
-        (
-            "Quality,#1 ID,#2 ID,#1 String,#2 String",
-            {"text": "#1 String", "text_pair": "#2 String", "label": "Quality"},
-        ),
-        (
-            "id,question1,question2,is_duplicate",
-            {"text": "question1", "text_pair": "question2", "label": "is_duplicate"},
-        ),
-        ("gold_label,sentence1,sentence2", {"text": "sentence1", "text_pair": "sentence2", "label": "gold_label"}),
-        (" text , label ", {"text": "text", "label": "label"}),
-        ("text,score,label", {"text": "text", "label": "label"}),
+        ("text,label", "text", None, "label"),
+        ("label,source,text", "text", None, "label"),
+        ("text,text_pair,label", "text", "text_pair", "label"),
+        ("sentence,label,source", "sentence", None, "label"),
+        ("idx,sentence1,sentence2,score", "sentence1", "sentence2", "score"),
+        ("question,sentence,label", "question", "sentence", "label"),
+        ("question1,question2,label", "question1", "question2", "label"),
+        ("Premise,Hypothesis,Label", "Premise", "Hypothesis", "Label"),
+        ("Quality,#1 ID,#2 ID,#1 String,#2 String", "#1 String", "#2 String", "Quality"),
+        ("id,question1,question2,is_duplicate", "question1", "question2", "is_duplicate"),
+        ("gold_label,sentence1,sentence2", "sentence1", "sentence2", "gold_label"),
+        (" text , label ", "text", None, "label"),
+        ("text,score,label", "text", None, "label"),
     ],
 )
-def test_well_known_names_are_recognised(tmp_path, header, roles):
-    width = header.count(",") + 1
-    row = ",".join(f"cell{number}" for number in range(width))
-    table = read_table(write(tmp_path, "a.csv", f"{header}\n{row}\n"))
-    assert table.columns == roles
+def test_well_known_names_are_recognised(tmp_path, header, text, pair, label):
     names = [name.strip() for name in header.split(",")]
-    assert table.rows[0].text == f"cell{names.index(roles['text'])}"
-    assert table.rows[0].label == f"cell{names.index(roles['label'])}"
+    cells = [f"cell of {name}" for name in names]
+    table = read_table(write(tmp_path, "a.csv", f"{header}\n{','.join(cells)}\n"))
+    assert table.columns == {"text": text, "label": label} | ({"text_pair": pair} if pair else {})
+    assert (table.rows[0].text, table.rows[0].label) == (f"cell of {text}", f"cell of {label}")
 
 
 def test_a_pair_on_which_the_annotators_did_not_agree_has_no_label(tmp_path):
@@ -218,8 +158,8 @@ def test_a_table_without_the_needed_columns_is_refused_in_one_sentence(tmp_path,
 def test_rows_are_chosen_by_another_column(tmp_path):
     rows = [{"text": f"t{n}", "label": "a", "split": "train" if n % 3 else "test"} for n in range(7)]
     rows.append({"text": "", "label": "", "split": "test"})
-    for ending, to_bytes in WRITERS.items():
-        path = write(tmp_path, f"a{ending}", to_bytes(rows))
+    for ending in ENDINGS:
+        path = write(tmp_path, f"a{ending}", rows)
         assert [row.text for row in read_table(path, where={"split": "train"}).rows] == ["t1", "t2", "t4", "t5"]
         with pytest.raises(InputError, match="contains no rows with split = dev"):
             read_table(path, where={"split": "dev"})
@@ -227,9 +167,6 @@ def test_rows_are_chosen_by_another_column(tmp_path):
             read_table(path, where={"part": "train"})
         with pytest.raises(RowErrors):
             read_table(path, where={"split": "test"})
-
-
-# -- labels ------------------------------------------------------------------------------------------------------
 
 
 def test_labels_that_are_not_needed_may_be_missing(tmp_path):
@@ -240,22 +177,17 @@ def test_labels_that_are_not_needed_may_be_missing(tmp_path):
 
 
 def test_a_broken_parquet_file_is_refused_in_words(tmp_path):
-    data = to_parquet(ROWS)
+    data = table_bytes(ROWS, "parquet")
     for broken in (b"", data[:-10], b"PAR1" + data[20:], b"not parquet at all"):
         with pytest.raises(InputError, match=r"a\.parquet"):
             read_table(write(tmp_path, "a.parquet", broken))
 
 
 def test_parquet_without_its_library_names_the_extra(tmp_path, monkeypatch):
-    import sys
-
-    path = write(tmp_path, "a.parquet", to_parquet(ROWS))
+    path = write(tmp_path, "a.parquet", ROWS)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"maskwright\[data\]"):
         read_table(path)
-
-
-# -- texts without labels ----------------------------------------------------------------------------------------
 
 
 def test_a_plain_file_gives_one_text_a_line(tmp_path):
@@ -274,8 +206,6 @@ def test_blank_lines_between_texts_are_bad_rows(tmp_path):
 
 
 def test_texts_come_from_standard_input(monkeypatch):
-    import sys
-
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"eins\nzwei\n")))
     assert [row.text for row in read_texts("-").rows] == ["eins", "zwei"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
@@ -294,24 +224,15 @@ def test_what_is_no_table_is_refused_in_words(tmp_path):
         read_table(tmp_path / "folder.csv")
 
 
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        ({"id": 1, "data": "One.", "label": "a", "source": "wire"}, "One."),
-        ({"source": "One.", "target": "Eins.", "label": "a"}, "One."),
-        ({"id": 1, "body": "One.", "label": "a", "source": "wire"}, None),
-    ],
-)
-def test_a_source_is_a_text_only_with_a_target(tmp_path, row, text):
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    if text is None:
-        with pytest.raises(InputError, match="no column for the text.*'body'.*--columns text=NAME"):
-            read_table(path)
-    else:
-        assert read_table(path).rows[0].text == text
-    path.write_text('{"source": "Eins."}\n')
-    assert read_texts(path).rows[0].text == "Eins."
+def test_a_source_is_a_text_only_with_a_target(tmp_path):
+    for row in (
+        {"id": 1, "data": "One.", "label": "a", "source": "wire"},
+        {"source": "One.", "target": "1", "label": "a"},
+    ):
+        assert read_table(write(tmp_path, "a.jsonl", [row])).rows[0].text == "One."
+    with pytest.raises(InputError, match="no column for the text.*'body'.*--columns text=NAME"):
+        read_table(write(tmp_path, "a.jsonl", [{"id": 1, "body": "One.", "label": "a", "source": "wire"}]))
+    assert read_texts(write(tmp_path, "a.jsonl", [{"source": "Eins."}])).rows[0].text == "Eins."
 
 
 # -- A stream of texts -----------------------------------------------------------------------------------------------
@@ -320,21 +241,8 @@ WORDS = ["one text", "another, longer text", "third"]
 
 
 def write_words(folder, ending):
-    path = folder / f"texts.{ending}"
-    if ending == "txt":
-        path.write_text("\n".join(WORDS) + "\n\n\n", encoding="utf-8")
-    elif ending == "jsonl":
-        rows = [{"text": word} for word in WORDS[:2]] + [{"label": "x", "text": WORDS[2]}]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif ending == "parquet":
-        pq.write_table(pa.table({"text": WORDS, "label": ["x", None, "y"]}), path)
-    else:
-        mark = "\t" if ending == "tsv" else ","
-        quoted = [f'"{word}"' if ending == "csv" else word for word in WORDS]
-        path.write_text(
-            "\n".join([f"text{mark}label", *(f"{word}{mark}x" for word in quoted)]) + "\n", encoding="utf-8"
-        )
-    return path
+    rows = [{"text": word, "label": "x"} for word in WORDS]
+    return write(folder, f"texts.{ending}", "\n".join(WORDS) + "\n\n\n" if ending == "txt" else rows)
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet"])
@@ -387,44 +295,30 @@ def test_a_named_pipe_is_read_once(tmp_path, ending):
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
 def test_no_more_than_a_row_is_held(tmp_path, ending):
-    path, text = tmp_path / f"large.{ending}", "a text of some length " * 200
-    header = {"csv": "text\n"}.get(ending, "")
-    line = json.dumps({"text": text}) if ending == "jsonl" else text
-    path.write_text(header + f"{line}\n" * 1500, encoding="utf-8")
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in RowStream(path)) == 1500
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < path.stat().st_size / 4, f"{peak:,} of {path.stat().st_size:,} bytes"
+    rows = [{"text": "a text of some length " * 200}] * 1500
+    content = "".join(row["text"] + "\n" for row in rows) if ending == "txt" else rows
+    path = write(tmp_path, f"large.{ending}", content)
+    count, peak = peak_of(lambda: sum(1 for _ in RowStream(path)))
+    assert count == 1500 and peak < path.stat().st_size / 4, f"{peak:,} of {path.stat().st_size:,} bytes"
 
 
 # -- Frames of other libraries as texts and pairs --------------------------------------------------------------------
 
-OWN = {"text_pair": ["c"], "text": ["a"]}
-
 
 @pytest.mark.parametrize(
-    ("library", "frame_of"),
-    [
-        ("pyarrow", lambda pyarrow: pyarrow.table(OWN)),
-        ("pandas", lambda pandas: pandas.DataFrame(OWN)),
-        ("polars", lambda polars: polars.DataFrame(OWN)),
-        ("datasets", lambda datasets: datasets.Dataset.from_dict(OWN)),
-    ],
+    ("library", "made"),
+    [("pyarrow", "table"), ("pandas", "DataFrame"), ("polars", "DataFrame"), ("datasets", "Dataset.from_dict")],
 )
-def test_frames_of_installed_libraries_are_read(library, frame_of):
-    assert split_pairs(frame_of(pytest.importorskip(library))) == (["a"], ["c"])
+def test_frames_of_installed_libraries_are_read(library, made):
+    frame = attrgetter(made)(pytest.importorskip(library))({"text_pair": ["c"], "text": ["a"]})
+    assert split_pairs(frame) == (["a"], ["c"])
 
 
 # -- Line-aligned files ----------------------------------------------------------------------------------------------
 
 
 def files(folder, source, target):
-    for name, text in (("a.de", source), ("a.en", target)):
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder / "a.de", folder / "a.en"
+    return write(folder, "a.de", source), write(folder, "a.en", target)
 
 
 def test_line_n_belongs_to_line_n(tmp_path):
@@ -433,30 +327,25 @@ def test_line_n_belongs_to_line_n(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "words"),
+    ("source", "target", "said"),
     [
-        ("1\n2\n3\n", "1\n2\n", ("a.en ends after line 2", "line 3")),
-        ("1\n", "1\n2\n", ("a.de ends after line 1",)),
-        ("", "1\n", ("a.de is empty",)),
+        ("1\n2\n3\n", "1\n2\n", "a.en ends after line 2.*line 3"),
+        ("1\n", "1\n2\n", "a.de ends after line 1"),
+        ("", "1\n", "a.de is empty"),
     ],
 )
 @pytest.mark.parametrize("skips", [False, True])
-def test_unequal_counts_name_the_line_and_are_never_skipped(tmp_path, source, target, words, skips):
-    with pytest.raises(InputError) as error:
+def test_unequal_counts_name_the_line_and_are_never_skipped(tmp_path, source, target, said, skips):
+    with pytest.raises(InputError, match=said):
         read_parallel(*files(tmp_path, source, target), skip_bad_rows=skips)
-    assert all(word in str(error.value) for word in words)
 
 
 def test_empty_sides_are_all_listed_or_counted(tmp_path):
     both = files(tmp_path, "eins\n\ndrei\nvier\n\nsechs\n\n", "one\ntwo\n \nfour\n\nsix\n\n")
     with pytest.raises(RowErrors) as error:
         read_parallel(*both)
-    assert [(Path(row.file).name, row.line) for row in error.value.rows] == [
-        ("a.de", 2),
-        ("a.en", 3),
-        ("a.de", 5),
-        ("a.en", 5),
-    ]
+    found = [(Path(row.file).name, row.line) for row in error.value.rows]
+    assert found == [("a.de", 2), ("a.en", 3), ("a.de", 5), ("a.en", 5)]
     table = read_parallel(*both, skip_bad_rows=True)
     assert ([row.line for row in table.rows], table.num_skipped) == ([1, 4, 6], 3)
 
@@ -480,8 +369,7 @@ LINES = "__label__sauce __label__cheese How much  cheese ?\n\n__label__bread Ris
     ours="such a file is read as labeled texts by its content, whatever its name",
 )
 def test_labels_of_fasttext_are_read(tmp_path, name):
-    path = tmp_path / name
-    path.write_text(LINES)
+    path = write(tmp_path, name, LINES)
     assert is_fasttext(path) and find_reader(path).name == "texts"
     table = Classification.read(path)
     assert [(row.text, row.label, row.line) for row in table.rows] == [
@@ -494,22 +382,16 @@ def test_labels_of_fasttext_are_read(tmp_path, name):
 
 
 def test_broken_lines_are_named(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(LINES * 10 + "no label here\n__label__a\n__label__ empty\n")
+    path = write(tmp_path, "a.txt", LINES * 10 + "no label here\n__label__a\n__label__ empty\n")
     with pytest.raises(RowErrors, match="a.txt:31: .*the label is missing") as caught:
         Classification.read(path)
     assert "a.txt:32: column 'text': the text is empty" in str(caught.value) and "a.txt:33" in str(caught.value)
-    other = tmp_path / "b.txt"
-    other.write_text("a text with __label__ in it\nand another\n")
+    other = write(tmp_path, "b.txt", "a text with __label__ in it\nand another\n")
     assert not is_fasttext(other) and len(read_texts(other)) == 2
 
 
 def test_a_label_is_changed_in_place(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text(LINES)
-    assert relabel(path, {}, {(3, None): "dough|bread"}).decode() == LINES.replace(
-        "__label__bread", "__label__dough __label__bread"
-    )
-    table = tmp_path / "b.csv"
-    table.write_text('text;label\n"a; b";x\nc;y\n')
+    changed = relabel(write(tmp_path, "a.txt", LINES), {}, {(3, None): "dough|bread"}).decode()
+    assert changed == LINES.replace("__label__bread", "__label__dough __label__bread")
+    table = write(tmp_path, "b.csv", 'text;label\n"a; b";x\nc;y\n')
     assert relabel(table, {}, {(2, None): "z"}).decode() == 'text;label\n"a; b";z\nc;y\n'
