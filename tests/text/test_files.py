@@ -24,11 +24,7 @@ from maskwright.text.readers import corpus
 from maskwright.text.readers.corpus import MAX_PARAGRAPH, CorpusFacts, bad_rows_of, cut, read_documents, read_passages
 from maskwright.text.tokenizers.tokenizer import Tokenizer
 
-PACK = {
-    ".gz": gzip.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
-}
+PACK = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": lambda data: zstandard.ZstdCompressor().compress(data)}
 TEXT = "one\n\ntwo  three\nвоєн 中文 🙂\nlast".encode()
 
 
