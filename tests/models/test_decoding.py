@@ -256,13 +256,7 @@ def test_the_highest_scores_are_those_of_torch_also_where_many_are_equal(vocab, 
 # -- Texts that share their steps are the texts that each decoder gives alone ----------------------------------------
 
 GREEDY, DRAWN = Rules(greedy=True), Rules(temperature=0.9, top_k=20, repetition_penalty=1.2)
-STARTS = [
-    "the cat",
-    "where does the river rise ?",
-    "a",
-    "ada lovelace met",
-    "dogs chase cats in the garden",
-]
+STARTS = ["the cat", "where does the river rise ?", "a", "ada lovelace met", "dogs chase cats in the garden"]
 
 
 @pytest.fixture(scope="module")

@@ -274,9 +274,7 @@ def test_the_numbers_are_those_of_modernbert(theta):
     modeling = pytest.importorskip("transformers.models.modernbert.modeling_modernbert")
     rope = {"rope_type": "default", "rope_theta": theta}
     config = transformers.ModernBertConfig(
-        hidden_size=64,
-        num_attention_heads=2,
-        rope_parameters={"full_attention": rope, "sliding_attention": rope},
+        hidden_size=64, num_attention_heads=2, rope_parameters={"full_attention": rope, "sliding_attention": rope}
     )
     places = torch.tensor([0, 1, 2, 77, 1023, 8191])
     qkv = draw(6, 3 * 64, dtype=torch.float32)

@@ -212,13 +212,7 @@ def test_a_folder_of_brat_files_is_read_by_lines(file, tmp_path):
     file("one.ann", BRAT + "T4\tLOC 32 36\tOslo\n", TEXT + "\n\nTo: Oslo and\nback\n")
     file("two.ann", "T1\tLOC 0 8\tNew York\n", "New\nYork\nis big\n")
     (tmp_path / "three.txt").write_text("Nobody looked at this.")
-    assert entities(tmp_path) == [
-        EXPECTED,
-        "To/O :/O Oslo/B-LOC and/O",
-        "back/O",
-        "New/B-LOC York/I-LOC",
-        "is/O big/O",
-    ]
+    assert entities(tmp_path) == [EXPECTED, "To/O :/O Oslo/B-LOC and/O", "back/O", "New/B-LOC York/I-LOC", "is/O big/O"]
     check_content(tmp_path, "tagging")
 
 

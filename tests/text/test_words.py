@@ -153,10 +153,7 @@ CASES = [
     ("The U.S. Army came. It was in the U.S. The end.", ["The U.S. Army came.", "It was in the U.S.", "The end."]),
     ("See Fig. 3 and No. 5 of vol. 2.", ["See Fig. 3 and No. 5 of vol. 2."]),
     ("Is it so? No. It is not!", ["Is it so?", "No.", "It is not!"]),
-    (
-        "Bread, etc. are sold. Eggs, etc. The rest is not.",
-        ["Bread, etc. are sold.", "Eggs, etc.", "The rest is not."],
-    ),
+    ("Bread, etc. are sold. Eggs, etc. The rest is not.", ["Bread, etc. are sold.", "Eggs, etc.", "The rest is not."]),
     ('"Really?" she said. "Yes." Then silence.', ['"Really?" she said.', '"Yes."', "Then silence."]),
     ("He said (it was late.) We went... and came back.", ["He said (it was late.)", "We went... and came back."]),
     ("Visit example.org or mail a.b@c.de. Now!", ["Visit example.org or mail a.b@c.de.", "Now!"]),
@@ -193,10 +190,7 @@ def test_sentences_are_the_text_in_order_without_the_space_between(text):
     assert not text[position:].strip()
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["A. ", "a.b", "U.S. ", "Dr. ", "x", "... "],
-)
+@pytest.mark.parametrize("pattern", ["A. ", "a.b", "U.S. ", "Dr. ", "x", "... "])
 def test_time_is_linear_in_the_length(pattern):
     def seconds(length):
         text = pattern * (length // len(pattern))
