@@ -5,6 +5,7 @@ import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -153,9 +154,9 @@ def names(page: str) -> dict[str, object]:
     choices = {"rows": [(text, ["He ate.", "He slept."]) for text in texts], "labels": [0, 1] * 6}
     return {
         "mw": mw,
-        "gold": [0, 1] * 6,
-        "first_labels": [0, 1] * 6,
-        "second_labels": [0, 0, 1, 1] * 3,
+        "gold": np.array([0, 1] * 6),
+        "first_labels": np.array([0, 1] * 6),
+        "second_labels": np.array([0, 0, 1, 1] * 3),
         "first_f1": [float(i % 2) for i in range(12)],
         "second_f1": [float(i % 3) / 2 for i in range(12)],
         "question": "Who sleeps?",
