@@ -49,7 +49,7 @@ def test_evaluate_prints_the_metrics_of_entities(maskwright, folder):
     result = json.loads(out)
     assert (code, result["task"], result["examples"]) == (0, "tagging", 3)
     assert {"entity_f1", "entity_precision", "entity_recall", "accuracy"} <= set(result["metrics"])
-    assert len(result["errors"]) == 1 and "1 of 63 rows.conll tags is invalid in BIO" in err
+    assert len(result["errors"]) == 1 and "1 of 63 rows.conll tags invalid in BIO" in err
     code, out, _ = maskwright("evaluate", folder / "ner", folder / "rows.conll", "--errors", "1")
     assert (code, "entity_f1" in out, "['" in out) == (0, True, False)
 

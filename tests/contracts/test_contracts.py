@@ -17,7 +17,15 @@ CASES = [(kind, name, check) for kind, name in entries() for check in CONTRACTS.
 UNNAMED = {"preset", "schedule", "metric", "command", "export_format", "model_loader"}  # on pages
 
 
-@pytest.mark.parametrize(("kind", "name", "check"), CASES, ids=["-".join(case) for case in CASES])
+QUICK = {"bert", "gpt2", "deberta-v2", "bart"}  # families that the fast suite saves; the slow one saves all
+
+
+def case_of(kind, name, check):
+    is_slow = kind == "family" and check == "saving" and name not in QUICK
+    return pytest.param(kind, name, check, id=f"{kind}-{name}-{check}", marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize(("kind", "name", "check"), [case_of(*case) for case in CASES])
 def test_what_is_registered_meets_its_contract(kind, name, check, tmp_path):
     CONTRACTS[kind][check](name, tmp_path)
 

@@ -164,6 +164,7 @@ TOLERANCE = 5e-5
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 def test_no_head_of_transformers_is_left_out(name):
     """Every class of a family that transformers exports, except for causal language models.

@@ -81,7 +81,7 @@ def test_tags_are_repaired_and_counted():
     examples = task.examples(rows, tokenizer())
     assert task.gold_of(examples) == [["O", "B-X", "I-X"], ["B-X", "O"]]
     assert examples.num_repaired == 1
-    assert "1 of 5 train tags is invalid in BIO" in task.notes(examples, "train", 16)[0]
+    assert "1 of 5 train tags invalid in BIO" in task.notes(examples, "train", 16)[0]
 
 
 def test_unknown_dev_tags_are_all_named_with_their_lines():

@@ -47,7 +47,7 @@ def test_it_learns_entities_and_leaves_a_model_that_says_the_same(tmp_path, caps
     result = finetune(tagging(tmp_path))
     assert result.mean["entity_f1"] > 0.9
     told = capsys.readouterr().err
-    assert "train tags are invalid in BIO" in told
+    assert "train tags invalid in BIO" in told
     assert "windows of at most 10 tokens" in told
     tagger = mw.TokenTagger.load(result.model)
     assert tagger.predict([["Anna", "is", "in", "New", "York"]]) == [["B-PER", "O", "O", "B-LOC", "I-LOC"]]
