@@ -198,7 +198,7 @@ class Contest:
     options: argparse.Namespace
 
     def texts_of(self, lengths: list[int]) -> list[str]:
-        """Texts of so many tokens, each from a different word on."""
+        """Texts of N tokens for each N of `lengths`, each from a different word on."""
         words = " ".join(self.texts).split()
         step = max(len(words) // len(lengths), 1)
         return [
