@@ -13,7 +13,7 @@ import torch
 from ..core.util import AUTO, OWN, usable_cores
 from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose
-from ..models.device import DTYPES, instruction_sets, resolve_device, resolve_precision
+from ..models.device import DTYPES, bf16_time, instruction_sets, resolve_device, resolve_precision
 from ..nn.attention import missing
 from ..train.pretraining.job import WORTH_STEPS, choose_compiling
 
@@ -32,6 +32,8 @@ def machine_facts() -> dict[str, Any]:
         "cpu": "torch found no GPU",
     }[device.type]
     why_precision = "it supports bfloat16 in hardware" if precision == "bf16" else "it has no fast bfloat16"
+    if device.type == "cpu" and (time := bf16_time()) is not None:
+        why_precision = f"a product in bfloat16 takes {time:.2f} times as long as in float32"
     return {
         "system": platform.platform(),
         "python": platform.python_version(),

@@ -18,6 +18,7 @@ from ..data.batch import Batch
 from ..hub.download import find_folder
 from ..hub.folders import read_facts
 from ..hub.sentence import declared_by
+from ..models.device import one_thread
 from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import POOLINGS, Projection, join_windows, pool, state_of, unit_length
 from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_rows
@@ -390,6 +391,12 @@ class PooledStates(Forward):
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """float32 [size] for each sequence."""
         states = token_states(self.model, batch, self.layers)
+        if self.model.graph_precision is None:
+            return self._pooled(states, batch)
+        with one_thread():
+            return self._pooled(states, batch)
+
+    def _pooled(self, states: Tensor, batch: Batch) -> Sequence[Tensor]:
         if self.pooling == "state":
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:

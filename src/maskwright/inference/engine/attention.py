@@ -28,10 +28,10 @@ WAYS: dict[torch.dtype, tuple[tuple[int, str], ...]] = {
     torch.bfloat16: ((15, "wide columns"), (55, "wide rows"), (191, "float"), (1023, "rows")),
 }
 WIDE_TOKENS = 128  # of a part
-# With AMX, bfloat16 uses the fused kernel from this length on, and for every length that fills its tiles: torch
-# computes it with AMX.
+# The fused kernel is the fastest for lengths that fill its vectors or tiles: in float32 with AVX-512, in bfloat16 with
+# AMX, and there also for every length from FUSED_BY_AMX on.
+FILLED = 16
 FUSED_BY_AMX = 100
-AMX_TILE = 16  # rows
 # Larger score tensors are computed in parts that fit into the CPU cache.
 CACHED_SCORES = {torch.float32: 1 << 17, torch.bfloat16: 1 << 19}
 
@@ -86,8 +86,10 @@ def rotated_attention(
 
 def way_for(qkv: Tensor, length: int) -> str:
     """Return the implementation for sequences of `length` tokens: a name of WAYS, or "fused"."""
-    fills_tiles = length >= FUSED_BY_AMX or length % AMX_TILE == 0
-    if qkv.device.type != "cpu" or (fills_tiles and qkv.dtype == torch.bfloat16 and cpu_has("amx_bf16")):
+    fills = length % FILLED == 0
+    if qkv.device.type != "cpu" or (qkv.dtype == torch.float32 and fills and cpu_has("avx512_f")):
+        return "fused"
+    if qkv.dtype == torch.bfloat16 and (fills or length >= FUSED_BY_AMX) and cpu_has("amx_bf16"):
         return "fused"
     return next((way for longest, way in WAYS.get(qkv.dtype, ()) if length <= longest), "fused")
 
