@@ -22,6 +22,7 @@ from maskwright.export import executors
 from maskwright.export.executors import cache_folder, executed, fastest, measurements
 from maskwright.export.onnx_file import check_onnx
 from maskwright.http.model_registry import LoadedModel
+from maskwright.inference import embed
 from maskwright.serve.models import load_served
 from maskwright.serve.settings import ServeSettings
 from maskwright.serve.worker import measure
@@ -234,6 +235,21 @@ def test_embed_and_predict_compute_by_a_graph_that_is_exported_once(
     assert len(labels) == 1
     assert exporting == ["none", "stored"]  # the second run found the graphs
     assert len(list((cache / "maskwright" / "graphs").iterdir())) == 2
+
+
+@pytest.mark.compatibility(
+    "torch 2.13.0",
+    theirs="After an operation on several threads its idle threads keep the cores busy for 2 to 5 ms, and delay another "
+    "runtime in the same process",
+    ours="The hidden states of a graph are pooled by one thread",
+)
+def test_the_states_of_a_graph_are_pooled_by_one_thread(cache, exporting, encoder_folder, monkeypatch):
+    used, threads, pool = [], torch.get_num_threads(), embed.pool
+    monkeypatch.setattr(embed, "pool", lambda *given: used.append(torch.get_num_threads()) or pool(*given))
+    for executor in ("own", "onnxruntime"):
+        name = executed(encoder_folder, executor, "fp32", head="none")[0] if executor != "own" else encoder_folder
+        mw.pipeline(str(name), "embed").vectors(["a text"])
+    assert used == [threads, 1] and torch.get_num_threads() == threads
 
 
 def test_a_server_computes_by_a_graph(cache, exporting, classifier_folder):

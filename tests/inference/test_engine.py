@@ -19,6 +19,7 @@ from maskwright.data.batch import Batch
 from maskwright.inference.engine import attention, choice, layers, operators
 from maskwright.inference.engine.attention import CACHED_SCORES, WAYS, packed_attention
 from maskwright.inference.engine.engine import Engine
+from maskwright.models import device
 from maskwright.models.build import build
 from maskwright.models.device import CACHES, KEPT_SHAPES
 from maskwright.models.model import Model
@@ -115,7 +116,7 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("flags", [(), ("amx_bf16",)])
+@pytest.mark.parametrize("flags", [(), ("amx_bf16", "avx512_f")])
 @pytest.mark.compatibility(
     "torch 2.13.0",
     theirs="scaled_dot_product_attention of one sequence without a batch axis is another kernel than of a batch",
@@ -294,3 +295,24 @@ def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin
     )
     made = ["cache_hit" in line for line in run.stdout.splitlines() if ",mb1ic64oc64," in line]
     assert made == [False, is_kept]
+
+
+@pytest.mark.compatibility(
+    "torch 2.13.0, OpenVINO 2026.4.1",
+    theirs="An Intel CPU with AVX512_BF16 whose AMX is hidden multiplies bfloat16 in twice the time of float32",
+    ours="Automatic precision is bf16 only if a product takes less time in it, measured once; doctor machine says so",
+)
+@pytest.mark.parametrize(("time", "chosen"), [(0.5, "bf16"), (1.8, "fp32"), (None, "fp32")])
+def test_bfloat16_is_automatic_where_the_cpu_is_faster_in_it(time, chosen, monkeypatch):
+    monkeypatch.setattr(device, "bf16_time", lambda: time)
+    cpu = torch.device("cpu")
+    assert device.resolve_precision("auto", cpu) == device.resolve_precision("auto", cpu, training=True) == chosen
+    assert device.resolve_precision("bf16", cpu) == "bf16"  # on request, on every CPU
+    assert choice.int8_kernels({}, cpu).attention_dtype == device.DTYPES[chosen]
+
+
+def test_the_time_of_bfloat16_is_measured_where_the_cpu_has_it(monkeypatch):
+    for flags, is_measured in (({"avx512_bf16"}, True), ({"avx2"}, False)):
+        monkeypatch.setattr(device, "instruction_sets", lambda flags=flags: frozenset(flags))
+        time = device.bf16_time.__wrapped__()
+        assert (time is not None and 0 < time < 1000) if is_measured else time is None

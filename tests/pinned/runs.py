@@ -259,9 +259,8 @@ def outcome(at: Path, commands: list[list[object]]) -> dict[str, Any]:
     """Runs commands; returns the files of the output folder and what the last one printed."""
     before = set(at.rglob("*"))
     for words in commands:
-        if words[0] in INFERENCE:  # automatic precision depends on the CPU
-            words = [*words, "--precision", "fp32"]
-        code, out, err = command(*words)
+        precision = ["--precision", "fp32"] if words[0] in INFERENCE else []  # auto depends on the CPU
+        code, out, err = command(*words, *precision)
         assert code == 0, (words, err[-2000:])
     files = sorted(
         {p.relative_to(at).as_posix() for p in at.rglob("*") if p.is_file()}

@@ -41,7 +41,7 @@ def pretraining(output: str) -> mw.PretrainConfig:
 
 def answers() -> dict[str, Any]:
     """What the models in the present folder answer."""
-    classifier = mw.TextClassifier.load("classifier/model")
+    classifier = mw.TextClassifier.load("classifier/model", precision="fp32")
     vectors = mw.Embedder("pretraining/model", precision="fp32").fit(SENTENCES).transform(SENTENCES)
     return {
         "classes": list(classifier.classes_),

@@ -52,7 +52,7 @@ Executor = Literal["own", "openvino", "onnxruntime", "auto"]
 OWN, AUTO = "own", "auto"  # the engine of maskwright; the fastest that was measured
 
 DEVICE = Setting("Device to compute on.", panel=HARDWARE)
-PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU has it.", panel=HARDWARE)
+PRECISION = Setting("Precision (dtype); auto is bf16 where the CPU or GPU is faster in it.", panel=HARDWARE)
 EXECUTOR = Setting(
     "Program that computes the network: maskwright, or a graph that is exported once; auto measures a short text.",
     panel=HARDWARE,
