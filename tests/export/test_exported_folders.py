@@ -239,8 +239,8 @@ def test_embed_and_predict_compute_by_a_graph_that_is_exported_once(
 
 @pytest.mark.compatibility(
     "torch 2.13.0",
-    theirs="After an operation on several threads its idle threads keep the cores busy for 2 to 5 ms, and delay another "
-    "runtime in the same process",
+    theirs="After an operation on several threads, idle threads keep the cores busy for 2 to 5 ms and delay a runtime "
+    "in the same process",
     ours="The hidden states of a graph are pooled by one thread",
 )
 def test_the_states_of_a_graph_are_pooled_by_one_thread(cache, exporting, encoder_folder, monkeypatch):

@@ -4,8 +4,10 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
@@ -190,6 +192,14 @@ LABELS = {
     "tagging": {"id2label": {0: "O", 1: "B", 2: "I", 3: "X"}, "label2id": {"O": 0, "B": 1, "I": 2, "X": 3}},
     "regression": {"num_labels": 1, "problem_type": "regression"},
 }
+
+QUICK = ("bert", "deberta-v2")  # families whose comparisons with every library and setting are in the fast suite
+
+
+def quick(cases: Iterable[Any]) -> list[Any]:
+    """Values of a parameter, families or tuples that begin with one: slow, except for those of QUICK."""
+    named = [(case if isinstance(case, tuple) else (case,)) for case in cases]
+    return [pytest.param(*one, marks=[] if one[0] in QUICK else pytest.mark.slow) for one in named]
 
 
 DECODER = {"clm": {"is_decoder": True, "use_cache": False}}

@@ -8,7 +8,7 @@ import transformers
 from maskwright.hub.adapters import attach_adapter
 from maskwright.hub.folders import load_model, merged, save_model
 from maskwright.models.lora_config import LoraConfig
-from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, their_class
+from parity.checkpoints import HEADS, SETTINGS, checkpoint, padded_rows, quick, their_class
 from parity.comparing import compare_outputs
 
 FLOAT32 = 5e-5
@@ -43,7 +43,7 @@ def difference(ours, theirs, rows, head):
     return max(found.values())
 
 
-@pytest.mark.parametrize("name, head, rank_stabilized", STABILIZED)
+@pytest.mark.parametrize("name, head, rank_stabilized", quick(STABILIZED))
 def test_what_peft_wrote_gives_its_numbers_here(name, head, rank_stabilized, tmp_path):
     theirs, rows = base_of(name, head, tmp_path / "base")
     theirs = their_class(name, head).from_pretrained(tmp_path / "base", attn_implementation="eager")
@@ -66,7 +66,7 @@ def test_what_peft_wrote_gives_its_numbers_here(name, head, rank_stabilized, tmp
     assert difference(load_model(tmp_path / "base")[0], adapted, rows, head) > 1e-3  # the adapter matters
 
 
-@pytest.mark.parametrize("name, head, targets", TARGETED)
+@pytest.mark.parametrize("name, head, targets", quick(TARGETED))
 def test_what_is_written_here_opens_in_peft_with_the_same_numbers(name, head, targets, tmp_path):
     _, rows = base_of(name, head, tmp_path / "base")
     base = str(tmp_path / "base")
