@@ -111,12 +111,13 @@ def has_fast_bf16(device: torch.device) -> bool:
 def bf16_time() -> float | None:
     """Returns the time of a matrix product in bfloat16 relative to float32 on this CPU; None without bfloat16.
 
-    Measured once, in about 10 ms: AVX512_BF16 halves the time on AMD, and doubles it on Intel where AMX is hidden.
+    Measured once, on one thread, in about 15 ms: AVX512_BF16 halves the time on AMD, and doubles it on Intel where AMX
+    is hidden.
     """
     if not any(map(cpu_has, ("avx512_bf16", "amx_bf16", "bf16"))):
         return None
     keep_few_shapes()
-    with torch.inference_mode():
+    with torch.inference_mode(), one_thread():
         pairs = [(torch.ones(128, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in BY_TIME]
         times: list[list[float]] = [[], []]
         for _ in range(TIMES + 1):  # by turns; the first generates the code
