@@ -2,7 +2,7 @@
 
     python benchmarks/speed/limits.py -o runs/limits --models minilm,base
 
-For packs of 2,048 tokens of equal length: tokens per second, the share of each kind of operation, how fast the products
+For packs of 2,048 tokens of equal length: tokens per second, the fraction of each kind of operation, how fast the products
 compute inside the network and alone, and the fastest product of this machine ("peak"). "rest" is Python, copies and
 allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by type.
 Writes the table of all that the output folder has to docs/explanation/inference-engine.md, or to --page.
@@ -115,7 +115,7 @@ def batch_of(vocab_size: int, length: int) -> Batch:
 
 
 def parts_of(model: Model, length: int, speeds: dict[str, float]) -> dict[str, Any]:
-    """Tokens per second, the share of each part in percent, and GFLOP/s of the products."""
+    """Tokens per second, the percentage of each part, and GFLOP/s of the products."""
     batch = batch_of(model.config.vocab_size, length)
     whole = best(lambda: model.encode(batch), SECONDS)
     spent: dict[str, float] = defaultdict(float)
