@@ -2,9 +2,9 @@
 
     python benchmarks/speed/limits.py -o runs/limits --models minilm,base
 
-For packs of 2,048 tokens of equal length: tokens per second, the fraction of each kind of operation, how fast the products
-compute inside the network and alone, and the fastest product of this machine ("peak"). "rest" is Python, copies and
-allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by type.
+For packs of 2,048 tokens of equal length: tokens per second, the fraction of each kind of operation, how fast the
+products compute inside the network and alone, and the fastest product of this machine ("peak"). "rest" is Python,
+copies and allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by type.
 Writes the table of all that the output folder has to docs/explanation/inference-engine.md, or to --page.
 """
 
