@@ -300,7 +300,7 @@ def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin
 @pytest.mark.compatibility(
     "torch 2.13.0, OpenVINO 2026.4.1",
     theirs="An Intel CPU with AVX512_BF16 whose AMX is hidden multiplies bfloat16 in twice the time of float32",
-    ours="Automatic precision is bf16 only if a product takes less time in it, measured once; doctor machine states it",
+    ours="Automatic precision is bf16 only if a product takes less time in it, measured once; doctor states it",
 )
 @pytest.mark.parametrize(("time", "chosen"), [(0.5, "bf16"), (1.8, "fp32"), (None, "fp32")])
 def test_bfloat16_is_automatic_where_the_cpu_is_faster_in_it(time, chosen, monkeypatch):
