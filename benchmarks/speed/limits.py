@@ -1,11 +1,11 @@
-"""Where the time of the encoder goes on a CPU, beside plain matrix products and OpenVINO's own counters.
+"""The time of each part of the encoder on a CPU, compared with plain matrix products and OpenVINO's own counters.
 
     python benchmarks/speed/limits.py -o runs/limits --models minilm,base
 
 For packs of 2,048 tokens of equal length: tokens per second, the fraction of each kind of operation, how fast the
-products compute inside the network and alone, and the fastest product of this machine ("peak"). "rest" is Python,
-copies and allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by type.
-Writes the table of all that the output folder has to docs/explanation/inference-engine.md, or to --page.
+products compute inside the network and alone, and the fastest product of this machine ("peak"). "rest" is
+embeddings, Python, copies and allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by
+type. Writes the table of all that the output folder has to docs/explanation/inference-engine.md, or to --page.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ PARTS: list[tuple[Any, str, str]] = [
     (encoder, "packed_attention", "attention"),
     (layers.Norm, "__call__", "norms"),
     (int8.Int8Product, "numbers", "quantization"),
-    (encoder.InferenceEmbeddings, "__call__", "embeddings"),
 ]
 # node types of OpenVINO; "Subgraph" is what it fuses, in this network the attention. All others are the rest.
 OPENVINO = {"FullyConnected": "products", "FullyConnectedQuantizedLegacy": "products", "Subgraph": "attention"}
@@ -95,11 +94,10 @@ def arguments() -> argparse.Namespace:
 
 
 def opened(folder: Path, precision: str) -> Model:
-    """The model in a precision, with its weights packed; int8 is calibrated."""
+    """The model in a precision; int8 is calibrated."""
     model = place(mw.load(folder), "cpu", precision)
     if precision == "int8":
         calibrate(model, calibration())
-    model.encode(batch_of(model.config.vocab_size, 16))
     return model
 
 
@@ -125,7 +123,7 @@ def parts_of(model: Model, length: int, speeds: dict[str, float]) -> dict[str, A
             model.encode(batch)
             times += 1
         seconds = time.perf_counter() - seconds
-    shares = {name: round(100 * spent[name] / seconds) for name in ("products", "attention", "norms", "quantization")}
+    shares = {name: round(100 * spent[name] / seconds) for name in dict.fromkeys(part for *_, part in PARTS)}
     rate = operations(model) * TOKENS * times / spent["products"] / 1e9
     return {
         "tokens/s": TOKENS / whole,

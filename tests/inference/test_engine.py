@@ -120,7 +120,7 @@ def test_every_way_of_attention_is_that_of_the_modules(lengths, num_heads, dtype
 @pytest.mark.compatibility(
     "torch 2.13.0",
     theirs="scaled_dot_product_attention of one sequence without a batch axis is another kernel than of a batch",
-    ours="The length of a text alone selects the kernel, so attention does not depend on the other texts of a pack",
+    ours="Only the length of a text selects the kernel, so attention does not depend on the other texts of a pack",
 )
 def test_attention_does_not_depend_on_the_other_sequences_to_the_last_bit(dtype, flags, monkeypatch):
     monkeypatch.setattr(attention, "cpu_has", lambda flag: flag in flags)

@@ -17,7 +17,6 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # torch calls it: 1,024 shapes by default, unless these variables are set before the first product. A pack uses dozens
 # of shapes, and packs rarely have equal numbers of tokens.
 KEPT_SHAPES = 128
-BY_TIME, TIMES = (torch.bfloat16, torch.float32), 8  # what `bf16_time` compares, and how often
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
@@ -118,14 +117,14 @@ def bf16_time() -> float | None:
         return None
     keep_few_shapes()
     with torch.inference_mode(), one_thread():
-        pairs = [(torch.ones(128, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)) for dtype in BY_TIME]
-        times: list[list[float]] = [[], []]
-        for _ in range(TIMES + 1):  # by turns; the first generates the code
-            for found, (x, weight) in zip(times, pairs, strict=True):
+        times: dict[torch.dtype, list[float]] = {torch.bfloat16: [], torch.float32: []}
+        weights = {dtype: torch.ones(512, 512, dtype=dtype) for dtype in times}
+        for _ in range(9):  # in turn; the first generates the code
+            for dtype, weight in weights.items():
                 start = perf_counter()
-                torch.nn.functional.linear(x, weight)
-                found.append(perf_counter() - start)
-    return min(times[0][1:]) / min(times[1][1:])
+                torch.nn.functional.linear(weight[:128], weight)
+                times[dtype].append(perf_counter() - start)
+    return min(times[torch.bfloat16][1:]) / min(times[torch.float32][1:])
 
 
 def cpu_has(name: str) -> bool:
