@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -85,8 +85,8 @@ class Service:
 
     def start(self) -> None:
         """Starts loading in the background. Called in the event loop."""
-        self.worker.start()
-        self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._watch())]
+        loaded = self.worker.start(self._load_all)
+        self._tasks = [asyncio.create_task(self._load(loaded)), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -113,9 +113,9 @@ class Service:
         while self.num_active:
             await asyncio.sleep(0.02)
 
-    async def _load(self) -> None:
+    async def _load(self, loaded: Future[None]) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._texts, self._load_all)
+            await asyncio.wrap_future(loaded)
         except Exception as error:
             self.phase, self.failure = FAILED, error
             return

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,22 +166,33 @@ class Worker:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._busy_since: float | None = None
-        self._thread = threading.Thread(target=self._run, name="maskwright-inference", daemon=True)
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, before: Callable[[], None]) -> Future[None]:
+        """Starts the thread, which computes packs after `before`; returns the future of that.
+
+        Models are loaded by the thread that computes: every thread that runs torch keeps threads of its own, and OpenMP
+        lets them sleep between two operators if there are more of them than cores.
+        """
+        loaded: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(before, loaded), name="maskwright-inference", daemon=True
+        )
         self._thread.start()
+        return loaded
 
     def stop(self, seconds: float = 5.0) -> None:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        self._thread.join(seconds)
+        if self._thread is not None:
+            self._thread.join(seconds)
 
     @property
     def is_up(self) -> bool:
         """Whether the thread runs, and the current pack does not take too long."""
         since = self._busy_since
-        return self._thread.is_alive() and (since is None or time.monotonic() - since < HUNG_SECONDS)
+        return self._thread is not None and self._thread.is_alive() and (since is None or time.monotonic() - since < HUNG_SECONDS)
 
     def submit(self, ticket: Computation) -> None:
         with self._changed:
@@ -205,7 +217,13 @@ class Worker:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, before: Callable[[], None], loaded: Future[None]) -> None:
+        try:
+            before()
+        except Exception as error:
+            loaded.set_exception(error)
+            return
+        loaded.set_result(None)
         packs = 0
         while True:
             with self._changed:
