@@ -298,6 +298,22 @@ def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin
 
 
 @pytest.mark.compatibility(
+    "torch 2.13.0",
+    theirs="oneDNN compiles a product anew for each number of rows: 1 ms and 0.6 MB each",
+    ours="Packs are filled up to few numbers of rows, so a text of a new length takes as long as one of a known length",
+)
+def test_texts_of_all_lengths_are_computed_with_few_numbers_of_rows(monkeypatch):
+    if choice.choose("fp32", torch.device("cpu")).products != "packed":
+        pytest.skip("products are not packed on this CPU")
+    seen, product = set(), operators.product
+    monkeypatch.setattr(operators, "product", lambda x, *rest: seen.add(len(x)) or product(x, *rest))
+    model = tiny()
+    for length in range(1, 49):
+        assert by_engine(model, pack([length])).hidden.shape[0] == length
+    assert seen == set(range(8, 49, 8))
+
+
+@pytest.mark.compatibility(
     "torch 2.13.0, OpenVINO 2026.4.1",
     theirs="An Intel CPU with AVX512_BF16 whose AMX is hidden multiplies bfloat16 in twice the time of float32",
     ours="Automatic precision is bf16 only if a product takes less time in it, measured once; doctor states it",

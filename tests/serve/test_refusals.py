@@ -11,7 +11,7 @@ import pytest
 
 from conventions.sources import REPOSITORY
 from maskwright.core.errors import ConfigError
-from maskwright.serve import worker
+from maskwright.serve import service, worker
 from maskwright.serve.settings import ServeSettings
 from serve.in_thread import serving
 from web_client import until
@@ -189,6 +189,24 @@ def test_a_hung_worker_is_unhealthy_until_it_goes_on(models, monkeypatch):
         go_on.set()
         until(lambda: server.get("/health").status == 200)
         assert server.post("/embed", {"inputs": "a"}).status == 200
+
+
+@pytest.mark.compatibility(
+    "torch 2.13.0",
+    theirs="Once two threads used several cores, OpenMP's threads sleep after each operator: 1.5 to 2 times slower",
+    ours="One thread of the server loads the models and computes",
+)
+def test_the_thread_that_loads_the_models_computes(models, monkeypatch):
+    threads, load_served, run_pack = [], service.load_served, worker.run_pack
+
+    def spied(function):
+        return lambda *given: threads.append(threading.get_ident()) or function(*given)
+
+    monkeypatch.setattr(service, "load_served", spied(load_served))
+    monkeypatch.setattr(worker, "run_pack", spied(run_pack))
+    with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
+        assert server.post("/embed", {"inputs": "a"}).status == 200
+    assert len(threads) == 2 and len(set(threads)) == 1
 
 
 def test_a_request_at_fault_fails_alone(models, monkeypatch):

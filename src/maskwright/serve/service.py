@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -68,7 +68,7 @@ class Service:
         self.phase = LOADING
         self.failure: Exception | None = None
         self.on_loaded: Callable[[], None] = lambda: None
-        self.worker = Worker(self._budget, self._on_pack)
+        self.worker = Worker(self._load_all, self._budget, self._on_pack)
         self.admission = Admission(settings.max_queued_requests, settings.max_queue_seconds, self._queued)
         self.num_active = 0  # requests that the routes compute
         self.routes: frozenset[str] = frozenset()
@@ -85,8 +85,8 @@ class Service:
 
     def start(self) -> None:
         """Starts loading in the background. Called in the event loop."""
-        loaded = self.worker.start(self._load_all)
-        self._tasks = [asyncio.create_task(self._load(loaded)), asyncio.create_task(self._watch())]
+        self.worker.start()
+        self._tasks = [asyncio.create_task(self._load()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -113,9 +113,9 @@ class Service:
         while self.num_active:
             await asyncio.sleep(0.02)
 
-    async def _load(self, loaded: Future[None]) -> None:
+    async def _load(self) -> None:
         try:
-            await asyncio.wrap_future(loaded)
+            await asyncio.wrap_future(self.worker.loaded)
         except Exception as error:
             self.phase, self.failure = FAILED, error
             return

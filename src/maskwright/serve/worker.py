@@ -1,4 +1,4 @@
-"""The inference thread: computes packs of the batcher, and steps of streams in between, one at a time.
+"""The inference thread: loads the models, then computes packs of the batcher and steps of streams, one at a time.
 
 Nothing else computes, so a request never shares the cores with another one. Whatever reaches the event loop again goes
 through `call_soon_threadsafe`, once for each pack.
@@ -154,45 +154,47 @@ class Worker:
     """One inference thread with its queue.
 
     Args:
+        load: Loads the models, first and in the same thread: as soon as two threads of a process have run operators on
+            several cores, OpenMP lets the threads of both sleep after each operator, and a short text takes half as
+            long again.
         budget: Tokens of a pack for a forward.
         on_pack: Called in the inference thread with the cost of each pack.
+
+    Attributes:
+        loaded: Done when the models are loaded, or with what loading raised.
     """
 
-    def __init__(self, budget: Callable[[Forward], int], on_pack: Callable[[Done], None] = lambda done: None) -> None:
-        self.budget, self.on_pack = budget, on_pack
+    def __init__(
+        self,
+        load: Callable[[], None],
+        budget: Callable[[Forward], int],
+        on_pack: Callable[[Done], None] = lambda done: None,
+    ) -> None:
+        self.load, self.budget, self.on_pack = load, budget, on_pack
+        self.loaded: Future[None] = Future()
         self.batcher = Batcher()
         self._streams: deque[Stream] = deque()  # in the order of their turns
         self._num_rows = 0
         self._changed = threading.Condition()
         self._is_stopping = False
         self._busy_since: float | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="maskwright-inference", daemon=True)
 
-    def start(self, before: Callable[[], None]) -> Future[None]:
-        """Starts the thread, which computes packs after `before`; returns the future of that.
-
-        Models are loaded by the thread that computes: every thread that runs torch keeps threads of its own, and OpenMP
-        lets them sleep between two operators if there are more of them than cores.
-        """
-        loaded: Future[None] = Future()
-        self._thread = threading.Thread(
-            target=self._run, args=(before, loaded), name="maskwright-inference", daemon=True
-        )
+    def start(self) -> None:
         self._thread.start()
-        return loaded
 
     def stop(self, seconds: float = 5.0) -> None:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        if self._thread is not None:
+        if self.loaded.done():
             self._thread.join(seconds)
 
     @property
     def is_up(self) -> bool:
         """Whether the thread runs, and the current pack does not take too long."""
         since = self._busy_since
-        return self._thread is not None and self._thread.is_alive() and (since is None or time.monotonic() - since < HUNG_SECONDS)
+        return self._thread.is_alive() and (since is None or time.monotonic() - since < HUNG_SECONDS)
 
     def submit(self, ticket: Computation) -> None:
         with self._changed:
@@ -217,13 +219,13 @@ class Worker:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    def _run(self, before: Callable[[], None], loaded: Future[None]) -> None:
+    def _run(self) -> None:
         try:
-            before()
+            self.load()
         except Exception as error:
-            loaded.set_exception(error)
+            self.loaded.set_exception(error)
             return
-        loaded.set_result(None)
+        self.loaded.set_result(None)
         packs = 0
         while True:
             with self._changed:

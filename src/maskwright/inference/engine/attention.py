@@ -39,16 +39,18 @@ CACHED_SCORES = {torch.float32: 1 << 17, torch.bfloat16: 1 << 19}
 def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor:
     """Compute softmax(q k^T / sqrt(head_dim)) v within each sequence of a packed batch.
 
-    qkv: queries, keys and values of all heads, float [tokens, 3 * hidden]; runs: cover every token once, in order.
-    Returns [tokens, hidden].
+    qkv: queries, keys and values of all heads, float [rows, 3 * hidden]; runs: cover every token once, in order; rows
+    after them are padding. Returns [rows, hidden], 0 for padding.
     """
-    tokens, hidden = qkv.shape[0], qkv.shape[1] // 3
-    context = qkv.new_empty(tokens, hidden)  # allocated, not written
+    rows_of_pack, hidden = qkv.shape[0], qkv.shape[1] // 3
+    tokens = runs[-1].start + runs[-1].tokens
+    context = qkv.new_empty(rows_of_pack, hidden)  # allocated, not written
+    context[tokens:] = 0
     for start, count, length in runs:
         rows, way = slice(start, start + count * length), way_for(qkv, length)
         heads = qkv[rows].view(count, length, 3, num_heads, -1).permute(2, 0, 3, 1, 4)
         most = _sequences_at_once(way, count, length, num_heads, qkv.dtype)
-        if len(runs) == 1 and count <= most:  # one part: nothing to collect
+        if tokens == rows_of_pack and len(runs) == 1 and count <= most:  # one part: nothing to collect
             return _part(heads, way).transpose(1, 2).reshape(tokens, hidden)
         output = context[rows].view(count, length, num_heads, -1).transpose(1, 2)  # [count, heads, length, head_dim]
         for first in range(0, count, most):

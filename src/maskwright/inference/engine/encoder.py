@@ -114,7 +114,11 @@ class InferenceLayer:
         )
 
     def __call__(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
-        """Apply the layer. hidden and result: float [tokens, hidden]; executor: replaces `packed_attention`."""
+        """Apply the layer.
+
+        hidden and result: float [rows, hidden], of the tokens of the runs and of padding; executor: replaces
+        `packed_attention`.
+        """
         return self.feed(self.attended(hidden, runs, executor))
 
     def attended(self, hidden: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
@@ -142,7 +146,9 @@ class InferenceLayer:
     def _attend(self, qkv: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         if executor is None:
             return packed_attention(qkv, runs, self.num_heads)
-        return executor(qkv, runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
+        tokens = runs[-1].start + runs[-1].tokens if runs else len(qkv)  # without runs, a step of decoding
+        context = executor(qkv[:tokens], runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
+        return context if tokens == len(qkv) else F.pad(context, (0, 0, 0, len(qkv) - tokens))
 
 
 def _adapter(kernels: KernelSet, layer: Layer) -> Callable[[Tensor], Tensor] | None:
@@ -171,7 +177,7 @@ class InferenceEncoder:
     """Encodes packed batches with weights that are read from the modules once, on construction."""
 
     def __init__(self, encoder: Transformer, kernels: KernelSet) -> None:
-        self.encoder, self.attention_dtype = encoder, kernels.attention_dtype
+        self.encoder, self.attention_dtype, self.num_rows = encoder, kernels.attention_dtype, kernels.num_rows
         with torch.no_grad():
             self.relatives = encoder.relatives(kernels.attention_dtype)
         self.embeddings = InferenceEmbeddings(kernels, encoder.embeddings)
@@ -198,12 +204,15 @@ class InferenceEncoder:
         ]
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
+        if encoder.convolution is None and (padding := self.num_rows(batch.num_tokens) - batch.num_tokens):
+            hidden = F.pad(hidden, (0, 0, 0, padding))  # [rows, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
             if hidden_states:
-                states.append(hidden)
+                states.append(hidden[: batch.num_tokens])
             given, hidden = hidden, layer(hidden, batch.runs, executor)
             if depth == 0 and encoder.convolution is not None:
                 hidden = encoder.convolution(given, hidden, batch.lengths, batch.places)
+        hidden = hidden[: batch.num_tokens]
         hidden = hidden if self.final_norm is None else self.final_norm(hidden)
         if hidden_states:
             states.append(hidden)

@@ -88,6 +88,10 @@ class CalibrationObserver:
     dtype: torch.dtype = torch.float32
     attention_dtype: torch.dtype = torch.float32
 
+    def num_rows(self, tokens: int) -> int:
+        """No padding: its range does not belong to the texts."""
+        return tokens
+
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """See KernelSet."""
         return _Recorded(weight, bias, self.ranges)
@@ -165,6 +169,10 @@ class Int8Kernels:
     ranges: Mapping[WeightKey, ActivationRange]
     attention_dtype: torch.dtype
     dtype: torch.dtype = torch.float32
+
+    def num_rows(self, tokens: int) -> int:
+        """See KernelSet."""
+        return operators.num_rows(tokens)
 
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """See KernelSet."""

@@ -164,6 +164,9 @@ class KernelSet(Protocol):
     @property
     def attention_dtype(self) -> torch.dtype: ...
 
+    def num_rows(self, tokens: int) -> int:
+        """Number of rows to compute `tokens` tokens with; the further ones are padding."""
+
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """Build a product without activation. weight: float [out_size, in_size]; bias: [out_size]."""
 
@@ -182,6 +185,10 @@ class FloatKernels:
     def attention_dtype(self) -> torch.dtype:
         """Same as `dtype`."""
         return self.dtype
+
+    def num_rows(self, tokens: int) -> int:
+        """See KernelSet."""
+        return operators.num_rows(tokens) if self.kind is PackedProduct else tokens
 
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """See KernelSet."""
@@ -279,6 +286,10 @@ class SharedKernels:
     def attention_dtype(self) -> torch.dtype:
         """See KernelSet."""
         return self.kernels.attention_dtype
+
+    def num_rows(self, tokens: int) -> int:
+        """See KernelSet."""
+        return self.kernels.num_rows(tokens)
 
     def product(self, weight: Tensor, bias: Tensor | None, *, to_attention: bool = False) -> Product:
         """See KernelSet."""
