@@ -13,6 +13,7 @@ folder of the checkout:
     python3 -m pip install transformers                                                  # optional, for the comparison
     python3 benchmarks/gpu.py --output gpu-run                                           # synthetic texts
     python3 benchmarks/gpu.py --output gpu-run --texts sentences.txt.xz                  # or one sentence per line
+    python3 benchmarks/gpu.py --output gpu-run --earlier ../earlier                      # and another checkout of it
     python3 benchmarks/gpu.py --output try --device cpu --sizes tiny --seconds 0.5       # a test run
 
 Results: OUTPUT/gpu.json and OUTPUT/gpu.md, rewritten after every measurement. OUTPUT/work may be deleted.
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,7 +47,7 @@ from maskwright.models.presets import preset  # noqa: E402
 from maskwright.speed.backend import BackendError, BackendProcess, centered_cosines  # noqa: E402
 from maskwright.speed.workload import matrix_ceiling  # noqa: E402
 
-OURS, PEER = "maskwright", "transformers"
+OURS, EARLIER, PEER = "maskwright", "maskwright of --earlier", "transformers"
 SIZES = {"base": "bert-base", "large": "bert-large", "tiny": "bert-tiny"}
 TOKENS = {"base": 32_768, "large": 16_384, "tiny": 512}  # of a micro-batch
 VOCABULARY = {"tiny": 2_000}
@@ -73,19 +75,18 @@ class Measurement:
         return f"{self.part}{length} {self.size}, {self.contender}{'' if self.kind == 'auto' else f' ({self.kind})'}"
 
 
-def plan(sizes: list[str]) -> list[Measurement]:
+def plan(sizes: list[str], contenders: Sequence[str]) -> list[Measurement]:
     """What is measured, the most wanted first: where the time ends, what is left is cut."""
     first, others = sizes[0], sizes[1:]
-    both = (OURS, PEER)
-    found = [Measurement("pretrain", first, who, 128) for who in both]
-    found += [Measurement("embed", first, who) for who in both]
-    found += [Measurement("pretrain", first, who, 512) for who in both]
-    found += [Measurement("finetune", first, who) for who in both]
+    found = [Measurement("pretrain", first, who, 128) for who in contenders]
+    found += [Measurement("embed", first, who) for who in contenders]
+    found += [Measurement("pretrain", first, who, 512) for who in contenders]
+    found += [Measurement("finetune", first, who) for who in contenders]
     found += [Measurement("pretrain", first, PEER, 128, "compiled"), Measurement("pretrain", first, OURS, 128, "plain")]
     for size in others:
-        found += [Measurement("pretrain", size, who, length) for length in (128, 512) for who in both]
-        found += [Measurement(part, size, who) for part in ("embed", "finetune") for who in both]
-    return found
+        found += [Measurement("pretrain", size, who, length) for length in (128, 512) for who in contenders]
+        found += [Measurement(part, size, who) for part in ("embed", "finetune") for who in contenders]
+    return [one for one in found if one.contender in contenders]
 
 
 class Contest:
@@ -124,10 +125,10 @@ class Contest:
 
     def _ask(self, one: Measurement, limit: float, **settings: Any) -> dict[str, Any]:
         if one.contender not in self.children:
-            script = HERE / "on_gpu" / ("ours.py" if one.contender == OURS else "peer.py")
-            self.children[one.contender] = BackendProcess(
-                one.contender, [sys.executable, str(script)], self.options.threads
-            )
+            home = HERE.parent if one.contender != EARLIER else self.options.earlier
+            script = home / "benchmarks" / "on_gpu" / ("peer.py" if one.contender == PEER else "ours.py")
+            command = ["env", f"PYTHONPATH={home / 'src'}", sys.executable, str(script)]
+            self.children[one.contender] = BackendProcess(one.contender, command, self.options.threads)
         child = self.children[one.contender]
         given_up = Event()
         watch = Timer(limit, lambda: (given_up.set(), child.stop()))
@@ -154,6 +155,7 @@ def main() -> None:
     precision = resolve_precision(options.precision, device, training=True)
     sizes = options.sizes.split(",")
     options.output = options.output.resolve()
+    options.earlier = options.earlier and options.earlier.resolve()
     options.output.mkdir(parents=True, exist_ok=True)
     vocab_size = min(VOCABULARY.get(size, 30_522) for size in sizes)
     note("preparing texts, tokenizer, shards and models")
@@ -166,9 +168,9 @@ def main() -> None:
         "failed": [],
     }
     contest = Contest(options, precision, device)
-    wanted = [one for one in plan(sizes) if options.only in one.name]
-    if find_spec(PEER) is None:
-        wanted = [one for one in wanted if one.contender == OURS]
+    contenders = [OURS, *([EARLIER] if options.earlier else []), *([PEER] if find_spec(PEER) else [])]
+    wanted = [one for one in plan(sizes, contenders) if options.only in one.name]
+    if PEER not in contenders:
         found["failed"].append({"name": PEER, "why": "it is not installed"})
     try:
         for number, one in enumerate(wanted):
@@ -202,9 +204,11 @@ def write(found: dict[str, Any], output: Path) -> None:
         rows = {one["name"]: {**one, **shares(one, facts)} for one in found["measured"] if one["part"] == part}
         lines += ["", f"## {part}", "", *table(rows, "tokens per second")]
     for size in dict.fromkeys(one["size"] for one in found["measured"]):
-        own = [np.array(one["vectors"]) for one in found["measured"] if one["size"] == size and "vectors" in one]
-        if len(own) == 2:  # of both backends
-            lines += [f"\nVectors compared: {size}, lowest centered cosine {centered_cosines(*own).min():.4f}."]
+        embedded = [one for one in found["measured"] if one["size"] == size and "vectors" in one]
+        own = {one["contender"]: np.array(one["vectors"]) for one in embedded}
+        for who in set(own) - {OURS} if OURS in own else ():
+            cosine = centered_cosines(own[OURS], own[who]).min()
+            lines += [f"\nVectors compared: {size}, {who}, lowest centered cosine {cosine:.4f}."]
     lines += [f"\nCut, because the time was up: {'; '.join(found['cut'])}."] if found["cut"] else []
     lines += [f"\nFailed: {one['name']}: {one['why']}" for one in found["failed"]]
     write_part(output / "gpu.md", "gpu", lines, "On one GPU")
@@ -249,6 +253,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--sizes", default="base,large", help=f"of {', '.join(SIZES)}; the first matters most")
     parser.add_argument("--only", default="", help="measurements whose name has this, such as 'pretrain 128'")
+    parser.add_argument("--earlier", type=Path, help="folder of another checkout to measure as well")
     parser.add_argument("--texts", type=Path, help="one sentence per line, optionally .xz; default: synthetic")
     parser.add_argument("--count", type=int, default=20_000, help="sentences")
     parser.add_argument("--tokens", type=int, help="of a pre-training step  [default: 32,768, large 16,384]")

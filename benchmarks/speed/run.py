@@ -45,7 +45,7 @@ from maskwright.speed.backend import BackendError, BackendProcess, centered_cosi
 from maskwright.speed.bench import SHORTEST, built_in_texts, text_of_length, texts_of_file  # noqa: E402
 from maskwright.text.tokenizers.tokenizer import Tokenizer  # noqa: E402
 
-INFERENCE = ("natural", "tail", "long", "lists", "latency")
+INFERENCE = ("natural", "tail", "long", "lists", "singles", "latency")
 TRAINING = ("pretraining", "finetuning")
 OURS, BASELINE = "maskwright", "transformers"  # the baseline of the ratios: float32, batches in the order of arrival
 MOST_WORDS, MIN_COSINE = 128, 0.98  # of single requests: a less exact backend is not timed
@@ -328,6 +328,7 @@ PARTS: dict[str, Callable[[Contest], dict[str, Any]]] = {
     "tail": tail,
     "long": long,
     "lists": lambda contest: bulk(contest, contest.texts[: 16 * LIST_SIZE], LIST_SIZE),  # as they arrive
+    "singles": lambda contest: bulk(contest, contest.texts[: 4 * LIST_SIZE], 1),  # each of another length than the last
     "latency": latency,
 }
 

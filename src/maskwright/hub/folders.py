@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
+from .. import __version__
 from ..core import registry, storage
 from ..core.config import check
 from ..core.errors import ModelFolderError
@@ -292,9 +293,9 @@ def _save_adapter(
 
 def complete_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the content of a new maskwright.json: `facts`, the format and the library versions."""
-    packages = ("maskwright", "torch", "safetensors", "tokenizers")
-    versions = {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
-    return {"format": 1, "version": versions["maskwright"]} | dict(facts) | RECORD | {"versions": versions}
+    packages = {name: metadata.version(name) for name in ("torch", "safetensors", "tokenizers")}
+    versions = {"python": platform.python_version(), "maskwright": __version__, **packages}
+    return {"format": 1, "version": __version__} | dict(facts) | RECORD | {"versions": versions}
 
 
 def _their_tensors(model: Model, family: Family) -> dict[str, Tensor]:

@@ -2,5 +2,5 @@
 
 `inference.ready.place` attaches `engine.Engine` to a model; `Model.encode` then uses it under inference mode. `choice`
 selects the kernels, `operators` wraps private torch operators, `layers` and `encoder` are the network with prepacked
-weights, `attention` its attention, and `steps` the decoding steps of generation and translation.
+weights and the decoding steps of generation and translation, and `attention` its attention.
 """
