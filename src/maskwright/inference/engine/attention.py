@@ -43,9 +43,11 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
     after them are padding. Returns [rows, hidden], 0 for padding.
     """
     rows_of_pack, hidden = qkv.shape[0], qkv.shape[1] // 3
-    tokens = runs[-1].start + runs[-1].tokens
+    start, count, length = runs[-1]
+    tokens = start + count * length
     context = qkv.new_empty(rows_of_pack, hidden)  # allocated, not written
-    context[tokens:] = 0
+    if tokens < rows_of_pack:
+        context[tokens:].zero_()
     for start, count, length in runs:
         rows, way = slice(start, start + count * length), way_for(qkv, length)
         heads = qkv[rows].view(count, length, 3, num_heads, -1).permute(2, 0, 3, 1, 4)

@@ -204,7 +204,8 @@ class InferenceEncoder:
         ]
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
-        if encoder.convolution is None and (padding := self.num_rows(batch.num_tokens) - batch.num_tokens):
+        padding = 0 if encoder.convolution is not None else self.num_rows(batch.num_tokens) - batch.num_tokens
+        if padding:
             hidden = F.pad(hidden, (0, 0, 0, padding))  # [rows, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
             if hidden_states:
@@ -212,7 +213,7 @@ class InferenceEncoder:
             given, hidden = hidden, layer(hidden, batch.runs, executor)
             if depth == 0 and encoder.convolution is not None:
                 hidden = encoder.convolution(given, hidden, batch.lengths, batch.places)
-        hidden = hidden[: batch.num_tokens]
+        hidden = hidden[: batch.num_tokens] if padding else hidden
         hidden = hidden if self.final_norm is None else self.final_norm(hidden)
         if hidden_states:
             states.append(hidden)
