@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Expected: a product in bfloat16 on a CPU takes as long for 65 rows as for 64, whatever was computed before.
-# Happens: torch lets oneDNN compile each product anew for each number of rows. The first call with a number takes
+# Happens: torch lets oneDNN compile each product for each number of rows. The first call with a number takes
 # several times as long as the next one, and what was compiled takes 0.3 to 0.8 MB, for the last 1,024 shapes. Texts of
 # ever other lengths, one after the other, meet a new number most of the time; benchmarks that repeat one text do not.
 # Version: torch 2.13.0+cpu (oneDNN 3.12), on CPUs with AVX-512, Linux.

@@ -299,7 +299,7 @@ def test_code_is_kept_for_few_shapes_unless_the_environment_says_otherwise(begin
 
 @pytest.mark.compatibility(
     "torch 2.13.0",
-    theirs="oneDNN compiles a product anew for each number of rows: 1 ms and 0.6 MB each",
+    theirs="oneDNN compiles each product for each number of rows: 1 ms and 0.6 MB each",
     ours="Packs are filled up to few numbers of rows, so a text of a new length takes as long as one of a known length",
 )
 def test_texts_of_all_lengths_are_computed_with_few_numbers_of_rows(monkeypatch):

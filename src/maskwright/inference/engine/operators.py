@@ -51,7 +51,7 @@ def _operator(namespace: str, name: str, overload: str = "default") -> Callable[
 def num_rows(tokens: int) -> int:
     """Return the number of rows for packed products of `tokens` rows: a multiple of 8 to 128, 16 to 256, 32 to 512, 64.
 
-    oneDNN compiles a product anew for each number of rows, which takes 3 ms and 2.5 MB for the four of a layer: as long
+    oneDNN compiles each product for each number of rows, which takes 3 ms and 2.5 MB for the four of a layer: as long
     as a short text. With these numbers, 2 to 4% more rows on average, few are compiled.
     """
     step = min(max(8, 1 << max(tokens.bit_length() - 4, 0)), 64)
