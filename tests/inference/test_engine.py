@@ -74,6 +74,17 @@ def test_every_switch_gives_the_numbers_of_the_modules(config, lengths, seed, pa
     assert torch.equal(found.hidden, found.hidden_states[-1])
 
 
+def test_global_tokens_of_a_pack_that_is_filled_up():
+    config = preset("bert-mini", **SMALL, attention="window", window_size=4, global_attention=True)
+    model = build(config, "classification", labels=2, seed=0).eval()
+    batch = pack([3, 5, 5], 60, 2)
+    with torch.no_grad():
+        expected = model.logits(batch)
+    model.engine = Engine()
+    with torch.inference_mode():
+        torch.testing.assert_close(model.logits(batch), expected, rtol=0, atol=1e-5)
+
+
 ALIKE = {repr(preset(name, **SMALL)): name for name, config in PRESETS.items() if config.recurrent is None}
 
 

@@ -138,7 +138,8 @@ class InferenceLayer:
     def _context(self, x: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         """Return the attention context before the output projection: float [tokens, hidden]."""
         qkv = self.scaled(self.qkv(x))  # [tokens, 3 * hidden]
-        executor = None if executor is None else with_global(executor, self.global_qkv, x)
+        if executor is not None:
+            executor = with_global(executor, self.global_qkv, x[: _num_tokens(runs, x)])
         if self.upcast:
             return self._attend(in_float32(qkv), runs, executor).to(qkv.dtype)
         return self._attend(qkv, runs, executor)
@@ -146,9 +147,14 @@ class InferenceLayer:
     def _attend(self, qkv: Tensor, runs: tuple[Run, ...], executor: Executor | None) -> Tensor:
         if executor is None:
             return packed_attention(qkv, runs, self.num_heads)
-        tokens = runs[-1].start + runs[-1].tokens if runs else len(qkv)  # without runs, a step of decoding
+        tokens = _num_tokens(runs, qkv)
         context = executor(qkv[:tokens], runs, self.num_heads, dropout_probability=0.0, want_weights=False)[0]
         return context if tokens == len(qkv) else F.pad(context, (0, 0, 0, len(qkv) - tokens))
+
+
+def _num_tokens(runs: tuple[Run, ...], rows: Tensor) -> int:
+    """Return the number of rows that are no padding; a step of decoding has no runs, and no padding."""
+    return runs[-1].start + runs[-1].tokens if runs else len(rows)
 
 
 def _adapter(kernels: KernelSet, layer: Layer) -> Callable[[Tensor], Tensor] | None:
