@@ -18,6 +18,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def main() -> None:
             write_text(text, "\n\n".join("\n".join(document) for document in documents[: python.num_topics]) + "\n")
         found = zip(questions, mw.search(start, str(text), questions, top_k=2), strict=True)
         hits = [
-            (question, " ".join(hit.passage.text.split())[:240], f"{hit.score:.2f}")
+            (question, shorten(hit.passage.text, 240, placeholder=" …"), f"{hit.score:.2f}")
             for question, both in found
             for hit in both
         ]
