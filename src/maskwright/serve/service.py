@@ -41,6 +41,7 @@ from .worker import END, SMALLEST, Computation, Done, Speed, Stream, Worker, mea
 
 Result = TypeVar("Result")
 TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
+SHORT_CHARACTERS, FEW_NUMBERS = 500, 4096  # of a request and its outputs: less work than the way to a text thread
 LONG_CHARACTERS = 100_000  # requests with more are tokenized in a separate thread, so that others need not wait
 BULK_TEXTS = 32  # a request with more texts waits for shorter ones
 MOST_ROWS = 64  # texts that are generated at the same time, each with its cache of keys and values
@@ -221,7 +222,8 @@ class Service:
         call: Computation | None = None
         try:
             with self._active():
-                prepared = await self._in_thread(lambda: self._prepared(prepare), characters)
+                is_short = characters <= SHORT_CHARACTERS
+                prepared = await self._in_thread(lambda: self._prepared(prepare), characters, is_short)
                 exchange.num_tokens += prepared.counts.tokens
                 exchange.num_truncated += prepared.counts.cut_texts
                 if not truncate and prepared.counts.cut_texts:
@@ -235,7 +237,8 @@ class Service:
                 self.admission.leave(place)
                 outputs = await self._wait(request, exchange, call)
                 self._note_times(exchange, call)
-                return await self._in_thread(lambda: prepared.finish(outputs))
+                is_short = is_short and sum(output.numel() for output in outputs) <= FEW_NUMBERS
+                return await self._in_thread(lambda: prepared.finish(outputs), is_short=is_short)
         finally:
             self.admission.leave(place)
             if call is not None:
@@ -356,9 +359,12 @@ class Service:
         finally:
             self.num_active -= 1
 
-    async def _in_thread(self, function: Callable[[], Result], characters: int = 0) -> Result:
+    async def _in_thread(self, function: Callable[[], Result], characters: int = 0, is_short: bool = False) -> Result:
+        """Runs a function in a text thread, or here if it is short. Raises Refused for a wrong request."""
         threads = self._long_texts if characters > LONG_CHARACTERS else self._texts
         try:
+            if is_short:
+                return function()
             return await asyncio.get_running_loop().run_in_executor(threads, function)
         except (InputError, MaskwrightError) as error:
             raise wrong_value(str(error)) from None
