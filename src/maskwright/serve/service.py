@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+from torch import Tensor
 
 from ..core.errors import InputError, MaskwrightError
 from ..http.model_registry import LoadedModel
@@ -237,8 +238,7 @@ class Service:
                 self.admission.leave(place)
                 outputs = await self._wait(request, exchange, call)
                 self._note_times(exchange, call)
-                is_short = is_short and sum(output.numel() for output in outputs) <= FEW_NUMBERS
-                return await self._in_thread(lambda: prepared.finish(outputs), is_short=is_short)
+                return await self._in_thread(lambda: prepared.finish(outputs), is_short=is_short and _are_few(outputs))
         finally:
             self.admission.leave(place)
             if call is not None:
@@ -401,3 +401,8 @@ class Service:
         """Counts a request that was rejected by its size or the number of connections, before the application."""
         self.metrics.requests.labels(OTHER, "", str(status)).inc()
         self.metrics.refused.labels("header" if status == 431 else "queue_full").inc()
+
+
+def _are_few(outputs: Sequence[Any]) -> bool:
+    """Whether the outputs are a few numbers; those of sparse embeddings are pairs, and count as many."""
+    return all(isinstance(one, Tensor) for one in outputs) and sum(one.numel() for one in outputs) <= FEW_NUMBERS
