@@ -65,4 +65,4 @@ print(f"torch {torch.__version__}, {cores} cores: {before:.2f} ms, after another
 if after < 1.1 * before:
     sys.exit("changed: a second thread that used torch no longer slows the first one down")
 PY
-OMP_NUM_THREADS="" "$folder/venv/bin/python" "$folder/check.py"
+env -u OMP_NUM_THREADS "$folder/venv/bin/python" "$folder/check.py"
