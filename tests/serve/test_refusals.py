@@ -1,5 +1,6 @@
 """Requests that are rejected: status, form of the body, and the reason in the metrics."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -207,6 +208,24 @@ def test_the_thread_that_loads_the_models_computes(models, monkeypatch):
     with serving(model=(f"vectors={models['vectors']}",), access_log=False) as server:
         assert server.post("/embed", {"inputs": "a"}).status == 200
     assert len(threads) == 2 and len(set(threads)) == 1
+
+
+def test_a_stop_while_the_models_load_waits_for_the_thread(models, monkeypatch):
+    """A thread that is left in torch at the end of the process aborts it."""
+    begun, go_on, errors, load = threading.Event(), threading.Event(), [], service.load_served
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    monkeypatch.setattr(service, "load_served", lambda settings: (begun.set(), go_on.wait(30), load(settings))[-1])
+
+    async def stopped():
+        one = service.Service(ServeSettings(model=(f"vectors={models['vectors']}",), access_log=False))
+        one.start()
+        await asyncio.to_thread(begun.wait, 30)
+        asyncio.get_running_loop().call_later(0.2, go_on.set)
+        await one.stop()
+        return one
+
+    one = asyncio.run(stopped())
+    assert one.worker.loaded.done() and not one.worker.is_up and not errors
 
 
 def test_a_request_at_fault_fails_alone(models, monkeypatch):

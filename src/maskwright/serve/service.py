@@ -117,7 +117,7 @@ class Service:
 
     async def _load(self) -> None:
         try:
-            await asyncio.wrap_future(self.worker.loaded)
+            await asyncio.shield(asyncio.wrap_future(self.worker.loaded))
         except Exception as error:
             self.phase, self.failure = FAILED, error
             return

@@ -187,8 +187,7 @@ class Worker:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        if self.loaded.done():
-            self._thread.join(seconds)
+        self._thread.join(seconds if self.loaded.done() else None)  # a thread that loads cannot be left at exit
 
     @property
     def is_up(self) -> bool:
