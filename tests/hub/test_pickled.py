@@ -84,7 +84,7 @@ def test_a_state_dict_with_parameters_and_versions_comes_back(form):
 @pytest.mark.compatibility(
     "torch 2.13.0",
     theirs="torch.load(weights_only=True) rejects what torch.save(pickle_protocol=4) wrote",
-    ours="convert says so, and to save it again with pickle_protocol=2",
+    ours="The error states it, and to save it again with pickle_protocol=2",
 )
 def test_a_newer_protocol_is_named():
     refuses(saved({"w": torch.arange(6.0)}, pickle_protocol=4), "pickle_protocol=2")

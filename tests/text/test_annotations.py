@@ -221,7 +221,7 @@ def test_a_folder_of_brat_files_is_read_by_lines(file, tmp_path):
 
 @pytest.mark.compatibility(
     "label-studio-sdk 2.1.2",
-    theirs="a task has any number of fields; its JSON-MIN and CSV do not say which is labeled",
+    theirs="a task has any number of fields; its JSON-MIN and CSV do not show which is labeled",
     ours="the text is the field in which the file's spans are found, else one with a known name, or --columns",
 )
 @pytest.mark.parametrize("to_name", ["body", "source", "text"])  # the name of a control, or of a field

@@ -30,6 +30,11 @@ class Run(NamedTuple):
         """Total number of tokens."""
         return self.count * self.length
 
+    @property
+    def stop(self) -> int:
+        """Index after the last token."""
+        return self.start + self.tokens
+
 
 # -- Explicit attention for long sequences in training: blocks of queries, recomputed in the backward pass -----------
 #

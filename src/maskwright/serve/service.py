@@ -42,7 +42,8 @@ from .worker import END, SMALLEST, Computation, Done, Speed, Stream, Worker, mea
 
 Result = TypeVar("Result")
 TEXT_THREADS = 2  # the tokenizer releases the interpreter lock
-SHORT_CHARACTERS, FEW_NUMBERS = 500, 4096  # of a request and its outputs: less work than the way to a text thread
+# Characters and texts of a request, and numbers of its outputs: up to these, the way to a text thread is more work.
+SHORT_CHARACTERS, FEW_NUMBERS = 500, 4096
 LONG_CHARACTERS = 100_000  # requests with more are tokenized in a separate thread, so that others need not wait
 BULK_TEXTS = 32  # a request with more texts waits for shorter ones
 MOST_ROWS = 64  # texts that are generated at the same time, each with its cache of keys and values
@@ -223,7 +224,7 @@ class Service:
         call: Computation | None = None
         try:
             with self._active():
-                is_short = characters <= SHORT_CHARACTERS
+                is_short = characters + len(texts) <= SHORT_CHARACTERS
                 prepared = await self._in_thread(lambda: self._prepared(prepare), characters, is_short)
                 exchange.num_tokens += prepared.counts.tokens
                 exchange.num_truncated += prepared.counts.cut_texts

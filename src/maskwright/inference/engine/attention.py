@@ -42,9 +42,7 @@ def packed_attention(qkv: Tensor, runs: Sequence[Run], num_heads: int) -> Tensor
     qkv: queries, keys and values of all heads, float [rows, 3 * hidden]; runs: cover every token once, in order; rows
     after them are padding. Returns [rows, hidden], 0 for padding.
     """
-    rows_of_pack, hidden = qkv.shape[0], qkv.shape[1] // 3
-    start, count, length = runs[-1]
-    tokens = start + count * length
+    rows_of_pack, hidden, tokens = qkv.shape[0], qkv.shape[1] // 3, runs[-1].stop
     context = qkv.new_empty(rows_of_pack, hidden)  # allocated, not written
     if tokens < rows_of_pack:
         context[tokens:].zero_()

@@ -154,7 +154,7 @@ class InferenceLayer:
 
 def _num_tokens(runs: tuple[Run, ...], rows: Tensor) -> int:
     """Return the number of rows that are no padding; a step of decoding has no runs, and no padding."""
-    return runs[-1].start + runs[-1].tokens if runs else len(rows)
+    return runs[-1].stop if runs else len(rows)
 
 
 def _adapter(kernels: KernelSet, layer: Layer) -> Callable[[Tensor], Tensor] | None:
