@@ -19,7 +19,8 @@ from maskwright.core.errors import ConfigError, CorruptFileError, InputError, Mi
 from maskwright.core.storage import accept
 from maskwright.doctor.machine import executors as known_executors
 from maskwright.export import executors
-from maskwright.export.executors import cache_folder, executed, fastest, measurements
+from maskwright.core.util import cache_folder
+from maskwright.export.executors import GRAPHS, executed, fastest, measurements
 from maskwright.export.onnx_file import check_onnx
 from maskwright.http.model_registry import LoadedModel
 from maskwright.inference import embed
@@ -268,7 +269,7 @@ def test_other_weights_have_another_graph_and_a_changed_one_is_exported_again(ca
     first, _ = executed(tmp_path / "one", "onnxruntime", "fp32", head="none")
     assert executed(tmp_path / "two", "onnxruntime", "fp32", head="none")[0] != first
     assert executed(tmp_path / "one", "onnxruntime", "fp32", head="none")[0] == first and len(exporting) == 2
-    (cache_folder() / first / "onnx" / "model.onnx").write_bytes(b"changed")
+    (cache_folder(GRAPHS) / first / "onnx" / "model.onnx").write_bytes(b"changed")
     executed(tmp_path / "one", "onnxruntime", "fp32", head="none")
     assert len(exporting) == 3
 

@@ -1,20 +1,26 @@
-"""Small functions of every part: CPU cores, counts and texts of messages, settings of the device."""
+"""Small functions of every part: CPU cores, the cache, counts and texts of messages, settings of the device."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Literal
 
 from .config import HARDWARE, Setting
 
-# -- The number of CPU cores this process may use --------------------------------------------------------------------
+# -- The machine: CPU cores this process may use, the folder of its cache --------------------------------------------
 
 
 def usable_cores() -> int:
     """Returns the CPU cores this process may run on (its CPU affinity), at most those of the machine."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def cache_folder(kind: str) -> Path:
+    """Returns the user's folder for one kind of files that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / kind
 
 
 # -- Counts in messages: "1 row is", "2,000 rows are" ----------------------------------------------------------------

@@ -26,6 +26,7 @@ import numpy as np
 from ..core import locking, storage
 from ..core.errors import CorruptFileError, InputError, MissingFileError
 from ..core.object_store import reading, storage_errors
+from ..core.util import cache_folder
 from ..text.tokenizers.tokenizer import Tokenizer
 from .shards import (
     COUNTS,
@@ -48,16 +49,11 @@ _DIGEST_BYTES = 16  # of a document
 _CHUNK_BYTES = 1 << 20
 
 
-def cache_folder() -> Path:
-    """The folder of downloaded shards."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / "shards"
-
-
 class ShardCache:
     """The downloaded shards of one corpus. uri: its address; limit: bytes of the shards of all corpora together."""
 
     def __init__(self, uri: str, limit: float) -> None:
-        self.uri, self.limit, self.root = uri, limit, cache_folder()
+        self.uri, self.limit, self.root = uri, limit, cache_folder("shards")
         try:
             content = _read(f"{uri}/{FACTS}")
         except MissingFileError:

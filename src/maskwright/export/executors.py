@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from ..core import storage
 from ..core.config import check
 from ..core.errors import MaskwrightError, MissingExtraError, ModelFolderError
 from ..core.progress import note
-from ..core.util import AUTO, OWN, plural
+from ..core.util import AUTO, OWN, cache_folder, plural
 from ..data.batch import Batch
 from ..hub.folders import description_files, load_model
 from ..inference.ready import place
@@ -35,6 +34,7 @@ from .export import export_model, load_for_export
 from .runtimes import format_of
 
 FORMATS = {"openvino": "openvino", "onnxruntime": "onnx"}  # export format of each executor
+GRAPHS = "graphs"  # the part of the cache that has exported graphs
 MEASURED = "measured.json"
 TOKENS, WARMUP, RUNS = 32, 5, 30  # of the text that is measured
 FASTER = 0.95  # fraction of the time of `own` below which a graph is used
@@ -77,7 +77,7 @@ def installed() -> list[str]:
 
 def measurements() -> Iterator[dict[str, Any]]:
     """What `auto` has measured on this machine, of each model: model, precision and milliseconds by executor."""
-    for path in sorted(cache_folder().glob(f"*/{MEASURED}")):
+    for path in sorted(cache_folder(GRAPHS).glob(f"*/{MEASURED}")):
         if found := _read(path):
             yield found
 
@@ -89,11 +89,6 @@ def _read(path: Path) -> dict[str, Any]:
         return found | {"milliseconds": {name: float(value) for name, value in found["milliseconds"].items()}}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def cache_folder() -> Path:
-    """The folder of cached graphs."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / "graphs"
 
 
 def _graph(model: str | Path, executor: str, precision: str, head: Head) -> str:
@@ -109,7 +104,9 @@ def _graph(model: str | Path, executor: str, precision: str, head: Head) -> str:
         precision in known,
         f"--executor {executor} does not compute in {precision}: use --precision {' or '.join(known)}.",
     )
-    folder = cache_folder() / _key(model, head, executor, precision, *(metadata.version(one) for one in form.packages))
+    folder = cache_folder(GRAPHS) / _key(
+        model, head, executor, precision, *(metadata.version(one) for one in form.packages)
+    )
     try:
         is_usable = folder.is_dir() and storage.verify_sealed(folder)
     except MaskwrightError:
@@ -147,7 +144,7 @@ def _measured(model: str | Path, precision: str, head: Head) -> Mapping[str, flo
     names = installed()
     versions = [metadata.version(name) for name in names]
     threads = torch.get_num_threads()
-    path = cache_folder() / _key(model, head, AUTO, precision, str(threads), *names, *versions) / MEASURED
+    path = cache_folder(GRAPHS) / _key(model, head, AUTO, precision, str(threads), *names, *versions) / MEASURED
     if before := _read(path):
         return cast(dict[str, float], before["milliseconds"])
     found = {OWN: _time(place(load_model(str(model))[0], "cpu", precision))}

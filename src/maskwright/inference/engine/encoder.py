@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,7 @@ from ...nn.layers import FeedForward
 from ...nn.positions import attend_rotary
 from .attention import packed_attention, rotated_attention
 from .layers import KernelSet, Norm, Product, feed_forward, linear_product
+from .native import NativeLayers, native_layers
 
 
 class InferenceEmbeddings:
@@ -183,13 +184,20 @@ class InferenceEncoder:
     """Encodes packed batches with weights that are read from the modules once, on construction."""
 
     def __init__(self, encoder: Transformer, kernels: KernelSet) -> None:
-        self.encoder, self.attention_dtype, self.num_rows = encoder, kernels.attention_dtype, kernels.num_rows
+        self.encoder, self.kernels = encoder, kernels
         with torch.no_grad():
             self.relatives = encoder.relatives(kernels.attention_dtype)
         self.embeddings = InferenceEmbeddings(kernels, encoder.embeddings)
-        layers = [InferenceLayer.of(kernels, layer) for layer in encoder.layers if isinstance(layer, Layer)]
-        self.in_order = [layers[group] for group in encoder.layer_groups]
+        self.native = None if any(self.relatives) else native_layers(encoder, kernels)
         self.final_norm = None if encoder.final_norm is None else Norm.of(encoder.final_norm, kernels.dtype)
+        if self.native is None:
+            _ = self.in_order
+
+    @cached_property
+    def in_order(self) -> list[InferenceLayer]:
+        """The layers with packed weights, in the order of their use."""
+        layers = [InferenceLayer.of(self.kernels, layer) for layer in self.encoder.layers if isinstance(layer, Layer)]
+        return [layers[group] for group in self.encoder.layer_groups]
 
     def __call__(
         self,
@@ -202,28 +210,43 @@ class InferenceEncoder:
 
         ends: sequence offsets, if one kernel must attend to the whole batch (graphs.py).
         """
-        encoder, states = self.encoder, []
+        encoder = self.encoder
         encoder.warn_full_attention(batch, row_length)
-        dtype, relatives = self.attention_dtype, self.relatives
+        dtype, relatives = self.kernels.attention_dtype, self.relatives
         attending = [
             _rotating(one) for one in executors(encoder.config, batch, dtype, relatives, False, row_length, ends)
         ]
         inputs = batch.input_ids, batch.position_ids, batch.token_type_ids
         hidden = self.embeddings(*inputs, encoder.token_factors(batch))  # [tokens, hidden]
-        padding = 0 if encoder.convolution is not None else self.num_rows(batch.num_tokens) - batch.num_tokens
+        if self.native is not None and not any(attending):
+            states = self._native_states(self.native, hidden, batch.runs, hidden_states)
+        else:
+            states = self._states(hidden, batch, attending, hidden_states)
+        if self.final_norm is not None:
+            states[-1] = self.final_norm(states[-1])
+        return Encoded(states[-1], tuple(states) if hidden_states else None)
+
+    def _native_states(
+        self, native: NativeLayers, hidden: Tensor, runs: Sequence[Run], all_layers: bool
+    ) -> list[Tensor]:
+        """Return the hidden states after the last layer, or the embeddings and those after every layer."""
+        found = native(hidden.to(torch.float32, copy=all_layers), runs, all_layers).to(hidden.dtype)
+        return [hidden, *found] if all_layers else [found]
+
+    def _states(
+        self, hidden: Tensor, batch: Batch, attending: Sequence[Executor | None], all_layers: bool
+    ) -> list[Tensor]:
+        """Same as `_native_states`, layer by layer. attending: the attention of each layer."""
+        states, convolution = [hidden], self.encoder.convolution
+        padding = 0 if convolution is not None else self.kernels.num_rows(batch.num_tokens) - batch.num_tokens
         if padding:
             hidden = F.pad(hidden, (0, 0, 0, padding))  # [rows, hidden]
         for depth, (layer, executor) in enumerate(zip(self.in_order, attending, strict=True)):
-            if hidden_states:
-                states.append(hidden[: batch.num_tokens])
             given, hidden = hidden, layer(hidden, batch.runs, executor)
-            if depth == 0 and encoder.convolution is not None:
-                hidden = encoder.convolution(given, hidden, batch.lengths, batch.places)
-        hidden = hidden[: batch.num_tokens] if padding else hidden
-        hidden = hidden if self.final_norm is None else self.final_norm(hidden)
-        if hidden_states:
-            states.append(hidden)
-        return Encoded(hidden, tuple(states) if hidden_states else None)
+            if depth == 0 and convolution is not None:
+                hidden = convolution(given, hidden, batch.lengths, batch.places)
+            states = [*(states if all_layers else ()), hidden[: batch.num_tokens]]
+        return states
 
     def advance(
         self, input_ids: Tensor, position_ids: Tensor, runs: tuple[Run, ...], attending: Sequence[Executor]

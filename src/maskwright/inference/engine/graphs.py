@@ -122,7 +122,7 @@ def why_no_graphs(encoder: InferenceEncoder, device: torch.device) -> str | None
         return "the factors of its token embeddings depend on the lengths of the texts"
     if config.upcast_attention:
         return "its attention is computed in float32"
-    return missing(encoder.attention_dtype, device, config.head_dim)
+    return missing(encoder.kernels.attention_dtype, device, config.head_dim)
 
 
 class CudaRecorder:

@@ -102,20 +102,73 @@ class CalibrationObserver:
         return lambda x, residual: down.plus(activated(up(x), ffn.act, ffn.gated), residual)
 
 
+@dataclass(frozen=True)
+class QuantizedWeights:
+    """A product x W^T + b in int8.
+
+    numbers: int8 [out_size, in_size]; scales: of the rows, float32 [out_size]; bias: float32 [out_size]; by, start:
+    float32 [in_size]: x * by + start is the uint8 number of x; x_scale, x_zero: scale and zero point of these numbers.
+    """
+
+    numbers: Tensor
+    scales: Tensor
+    bias: Tensor
+    by: Tensor
+    start: Tensor
+    x_scale: float
+    x_zero: int
+
+    @classmethod
+    def of(
+        cls, weight: Tensor, bias: Tensor, by: Tensor, start: Tensor, x_scale: float, x_zero: int
+    ) -> QuantizedWeights:
+        """Quantize weights symmetrically per row. weight: float32 [out_size, in_size]; others as in the class."""
+        largest = operators.largest_weight()
+        scales = weight.abs().amax(dim=1).clamp(min=1e-30) / largest  # [out_size]
+        numbers = (weight / scales[:, None]).round().clamp(-largest, largest).to(torch.int8)
+        return cls(numbers, scales, bias, by, start, x_scale, x_zero)
+
+    def packed(self) -> operators.Int8Weights:
+        """Return the weights in oneDNN's layout."""
+        zeros = torch.zeros(len(self.scales), dtype=torch.int32)
+        packed = operators.pack_int8(self.numbers)
+        return operators.Int8Weights(packed, self.scales, zeros, self.bias, self.x_scale, self.x_zero)
+
+
+def quantize(weight: Tensor, bias: Tensor | None, found: ActivationRange) -> QuantizedWeights:
+    """Quantize a product whose input has a middle and a scale per channel, with ZERO for the middle."""
+    weight = weight.detach().float()
+    middle, half = (found.high + found.low) / 2, (found.high - found.low) / 2
+    half = half.clamp(min=max(1e-6 * float(half.max()), 1e-30))  # constant channels
+    factors = (half / weight.abs().amax(dim=0).clamp(min=1e-5)).sqrt()  # [in_size]
+    scale = float((half / factors).max()) / 127
+    by = 1 / (factors * scale)
+    start = (ZERO - middle * by).round()  # middle becomes ZERO, or nearly so
+    middle = (ZERO - start.double()).div(by).float()  # exactly what becomes ZERO
+    shifted = weight @ middle if bias is None else bias.detach().float() + weight @ middle
+    return QuantizedWeights.of(weight * factors, shifted, by, start, scale, ZERO)
+
+
+def quantize_activated(weight: Tensor, bias: Tensor | None, found: ActivationRange) -> QuantizedWeights:
+    """Quantize a product whose input is the output of an activation function, with one scale for all channels."""
+    weight = weight.detach().float()
+    low, high = min(float(found.low.min()), 0.0), max(float(found.high.max()), 0.0)
+    scale = max((high - low) / 255, 1e-30)
+    zero = round(-low / scale)
+    start = torch.zeros(weight.shape[0]) if bias is None else bias.detach().float()
+    size = weight.shape[1]
+    return QuantizedWeights.of(
+        weight, start, torch.full((size,), 1 / scale), torch.full((size,), zero * 1.0), scale, zero
+    )
+
+
 class Int8Product:
     """Computes x W^T + b for float x in int8; returns `dtype`."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, found: ActivationRange, dtype: torch.dtype) -> None:
-        weight, self.dtype = weight.detach().float(), dtype
-        middle, half = (found.high + found.low) / 2, (found.high - found.low) / 2
-        half = half.clamp(min=max(1e-6 * float(half.max()), 1e-30))  # constant channels
-        factors = (half / weight.abs().amax(dim=0).clamp(min=1e-5)).sqrt()  # [in_size]
-        scale = float((half / factors).max()) / 127
-        self.by = 1 / (factors * scale)
-        self.start = TO_INTEGER + ZERO - middle * self.by  # rounds to an integer: x = middle becomes ZERO, or nearly so
-        middle = (TO_INTEGER + ZERO - self.start.double()).div(self.by).float()  # exactly what becomes ZERO
-        shifted = weight @ middle if bias is None else bias.detach().float() + weight @ middle
-        self.weights = _quantize(weight * factors, shifted, scale, ZERO)
+        quantized, self.dtype = quantize(weight, bias, found), dtype
+        self.by, self.start = quantized.by, quantized.start + TO_INTEGER
+        self.weights = quantized.packed()
 
     def numbers(self, x: Tensor) -> Tensor:
         """Quantize x: uint8 [tokens, in_size], ZERO for the middle of each channel."""
@@ -142,12 +195,7 @@ class Int8FeedForward:
         if self.name not in operators.FUSED_INT8:
             self.down = Int8Product(ffn.down.weight, ffn.down.bias, down, torch.float32)
             return
-        low, high = min(float(down.low.min()), 0.0), max(float(down.high.max()), 0.0)
-        self.scale = max((high - low) / 255, 1e-30)
-        self.zero = round(-low / self.scale)
-        bias = ffn.down.bias
-        start = torch.zeros(ffn.down.weight.shape[0]) if bias is None else bias.detach().float()
-        self.weights = _quantize(ffn.down.weight.detach().float(), start, self.scale, self.zero)
+        self.weights = quantize_activated(ffn.down.weight, ffn.down.bias, down).packed()
 
     def __call__(self, x: Tensor, residual: Tensor) -> Tensor:
         """Apply the layer and add the residual. x, residual and result: float32 [tokens, hidden]."""
@@ -155,7 +203,8 @@ class Int8FeedForward:
             return self.down.plus(activated(self.up(x), self.act, self.gated), residual)
         assert self.name is not None
         numbers = self.up.numbers(x)
-        inner = operators.int8_product_act(numbers, self.up.weights, self.name, self.scale, self.zero)
+        scale, zero = self.weights.x_scale, self.weights.x_zero
+        inner = operators.int8_product_act(numbers, self.up.weights, self.name, scale, zero)
         return operators.int8_product_plus(inner, residual, self.weights)
 
 
@@ -183,12 +232,3 @@ class Int8Kernels:
         """See KernelSet."""
         up, down = (self.ranges[weight_key(one.weight)] for one in (ffn.up, ffn.down))
         return Int8FeedForward(ffn, up, down)
-
-
-def _quantize(weight: Tensor, bias: Tensor, x_scale: float, x_zero: int) -> operators.Int8Weights:
-    """Quantize weights symmetrically per row. weight: float32 [out_size, in_size]; bias: [out_size]."""
-    largest = operators.largest_weight()
-    scales = weight.abs().amax(dim=1).clamp(min=1e-30) / largest  # [out_size]
-    numbers = (weight / scales[:, None]).round().clamp(-largest, largest).to(torch.int8)
-    zeros = torch.zeros(len(scales), dtype=torch.int32)
-    return operators.Int8Weights(operators.pack_int8(numbers), scales, zeros, bias, x_scale, x_zero)

@@ -1,0 +1,238 @@
+"""Layers of encoders in C++ (native.cpp), compiled once per machine by the C++ compiler found there.
+
+Used for post-norm layers with full attention on x86 CPUs with AVX-512; in bfloat16 and int8 only without AMX, whose
+products torch computes faster. Without a compiler, or if a small network computes otherwise than with torch, `missing`
+returns the reason and the layers use the products of layers.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeGuard
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...core.errors import MaskwrightError
+from ...core.progress import note
+from ...core.storage import private_folder
+from ...core.util import cache_folder
+from ...models.config import ModelConfig
+from ...models.device import cpu_has
+from ...models.transformer import Layer, Transformer
+from ...nn.attention import Run
+from ...nn.layers import LayerNorm, Linear, gelu, gelu_new, linear
+from .int8 import ActivationRange, Int8Kernels, WeightKey, quantize, quantize_activated, weight_key
+from .layers import Activation, FloatKernels, KernelSet, PackedProduct
+
+SOURCE = Path(__file__).with_name("native.cpp")
+COMPILERS = ("g++", "clang++", "c++")
+OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
+# Instruction sets, as torch and as compilers name them: those that every product needs, and that of a precision.
+REQUIRED = {"avx512_f": "avx512f", "avx512_bw": "avx512bw", "avx512_dq": "avx512dq", "avx512_vl": "avx512vl"}
+FOR_PRECISION = {torch.bfloat16: ("avx512_bf16", "avx512bf16"), torch.int8: ("avx512_vnni", "avx512vnni")}
+PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+ACTIVATIONS: dict[Activation, int] = {linear: 0, gelu: 1, gelu_new: 2, F.relu: 3}
+PANEL, HEAD_SIZES = 32, (16, 32, 48, 64)  # sizes that native.cpp computes: multiples of PANEL; of a head
+# Maximum difference of a small network from torch's operators in float32; its results have a standard deviation of 1.
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.int8: 0.2}
+
+Ranges = Mapping[WeightKey, ActivationRange]
+
+
+@cache
+def missing(precision: torch.dtype) -> str | None:
+    """Return why layers in this precision (torch.int8 for int8) cannot be computed by native.cpp; None if they can."""
+    if not all(map(cpu_has, REQUIRED)):
+        return "it needs a CPU with AVX-512"
+    if precision not in PRECISIONS:
+        return f"it does not compute in {str(precision).removeprefix('torch.')}"
+    if precision in FOR_PRECISION:
+        if not cpu_has(FOR_PRECISION[precision][0]):
+            return f"the CPU has no {FOR_PRECISION[precision][0]}"
+        if cpu_has("amx_int8" if precision == torch.int8 else "amx_bf16"):
+            return "torch's products are faster with AMX"
+    found = _library()
+    if isinstance(found, str):
+        return found
+    worst = _difference(found, precision)
+    return None if worst <= TOLERANCE[precision] else f"it differs from torch's operators by {worst:.1e} on this CPU"
+
+
+def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | None:
+    """Return the layers of an encoder in C++, with the weights read now; None if they cannot be computed so."""
+    if isinstance(kernels, Int8Kernels):
+        precision, ranges = torch.int8, kernels.ranges
+    elif isinstance(kernels, FloatKernels) and kernels.kind is PackedProduct:
+        precision, ranges = kernels.dtype, {}
+    else:
+        return None
+    config, layers = encoder.config, [layer for layer in encoder.layers if _is_supported(layer)]
+    is_full = config.attention == "full" and config.positions != "rotary" and encoder.convolution is None
+    if not is_full or not 0 < len(layers) == len(encoder.layers) or missing(precision) is not None:
+        return None
+    library = _library()
+    assert not isinstance(library, str)
+    return NativeLayers(library, [layers[group] for group in encoder.layer_groups], precision, ranges)
+
+
+class NativeLayers:
+    """The layers of an encoder, one after another. library: native.cpp, compiled; ranges: for int8, of each product."""
+
+    def __init__(self, library: ctypes.CDLL, layers: Sequence[Layer], precision: torch.dtype, ranges: Ranges) -> None:
+        self._encode, self._precision, self._ranges = library.encode, precision, ranges
+        self._kept: list[Tensor] = []  # whose addresses native.cpp has
+        rows = {layer: self._row(layer) for layer in dict.fromkeys(layers)}
+        self._table = torch.tensor([rows[layer] for layer in layers])  # int64 [layers, fields of Layer in native.cpp]
+        attention, norm = layers[0].attention, layers[0].ffn_norm
+        head_size = attention.out.weight.shape[1] // attention.num_heads
+        numbers = PRECISIONS[precision], ACTIVATIONS[layers[0].ffn.act], attention.num_heads, head_size
+        self._settings = *map(ctypes.c_int64, numbers), ctypes.c_float(norm.eps), ctypes.c_float(head_size**-0.5)
+
+    def __call__(self, hidden: Tensor, runs: Sequence[Run], all_layers: bool = False) -> Tensor:
+        """Return the result of the last layer, in place of `hidden`; or of all, float32 [layers, tokens, hidden].
+
+        hidden: float32 [tokens, hidden] of the sequences of the runs.
+        """
+        hidden = hidden.contiguous()
+        states = hidden.new_empty((len(self._table), *hidden.shape)) if all_layers else None
+        sizes = array("q", [size for run in runs for size in (run.count, run.length)])
+        enough = self._encode(
+            ctypes.c_void_p(self._table.data_ptr()),
+            ctypes.c_int64(len(self._table)),
+            *self._settings,
+            ctypes.c_void_p(hidden.data_ptr()),
+            ctypes.c_void_p(sizes.buffer_info()[0]),
+            ctypes.c_int64(len(runs)),
+            None if states is None else ctypes.c_void_p(states.data_ptr()),
+            ctypes.c_int64(torch.get_num_threads()),
+        )
+        if not enough:
+            raise MemoryError(f"not enough memory to encode {len(hidden):,} tokens at once")
+        return hidden if states is None else states
+
+    def _row(self, layer: Layer) -> list[int]:
+        """Return the fields of a Layer in native.cpp."""
+        attention, ffn = layer.attention, layer.ffn
+        row = [field for one in (attention.qkv, attention.out, ffn.up) for field in self._product(one)]
+        row += self._product(ffn.down, is_activated=True)
+        for norm in (layer.attention_norm, layer.ffn_norm):
+            assert norm is not None and norm.bias is not None
+            row += [self._keep(norm.weight), self._keep(norm.bias)]
+        return row
+
+    def _product(self, product: Linear, is_activated: bool = False) -> list[int]:
+        """Return the fields of a Product in native.cpp. is_activated: its input is that of an activation function."""
+        weight, bias = product.weight.detach(), product.whole_bias
+        size = [weight.shape[1], weight.shape[0]]
+        if self._precision != torch.int8:
+            bias = weight.new_zeros(len(weight)) if bias is None else bias
+            return [self._keep(_packed(weight.to(self._precision))), self._keep(bias), 0, 0, 0, *size]
+        found = (quantize_activated if is_activated else quantize)(weight, bias, self._ranges[weight_key(weight)])
+        scale = found.scales.double() * found.x_scale  # of the sums of products
+        bias = found.bias - found.x_zero * found.numbers.sum(1, dtype=torch.int64) * scale
+        vectors = bias, scale, found.by, found.start
+        return [self._keep(_packed(found.numbers)), *map(self._keep, vectors), *size]
+
+    def _keep(self, numbers: Tensor) -> int:
+        """Keep weights in memory, vectors as float32, and return their address."""
+        numbers = numbers.detach().float() if numbers.dim() == 1 else numbers
+        self._kept.append(numbers.contiguous())
+        return self._kept[-1].data_ptr()
+
+
+def _packed(weight: Tensor) -> Tensor:
+    """Return a weight [out_size, in_size] as [out_size / 32, groups, 32, group], with 4 bytes in a group."""
+    group = 4 // weight.element_size()
+    return weight.view(-1, PANEL, weight.shape[1] // group, group).transpose(1, 2).contiguous()
+
+
+def _is_supported(layer: nn.Module) -> TypeGuard[Layer]:
+    if not isinstance(layer, Layer) or layer.is_pre or layer.adapters is not None or layer.ffn.gated:
+        return False
+    attention, ffn = layer.attention, layer.ffn
+    norms, size, heads = (layer.attention_norm, layer.ffn_norm), attention.out.weight.shape[0], attention.num_heads
+    return (
+        all(type(norm) is LayerNorm and norm.bias is not None for norm in norms)
+        and all(type(product) is Linear for product in (attention.qkv, attention.out, ffn.up, ffn.down))
+        and attention.qkv.weight.shape[0] == 3 * size == 3 * attention.out.weight.shape[1]
+        and size % PANEL == 0 == ffn.up.weight.shape[0] % PANEL
+        and size // heads in HEAD_SIZES
+        and attention.key_heads == heads
+        and attention.query_scale == 1.0
+        and ffn.act in ACTIVATIONS
+        and attention.qkv.weight.dtype == torch.float32
+    )
+
+
+# -- Compiles native.cpp on first use, and tries it ------------------------------------------------------------------
+
+
+@cache
+def _library() -> ctypes.CDLL | str:
+    """Return native.cpp as a library of this machine's cache, compiled if it is not there; or why there is none."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if not sys.platform.startswith("linux") or compiler is None:
+        return f"there is no C++ compiler on the path ({', '.join(COMPILERS)})"
+    optional = [flag for name, flag in FOR_PRECISION.values() if cpu_has(name)]
+    options = [*OPTIONS, *(f"-m{name}" for name in (*REQUIRED.values(), *optional))]
+    content = SOURCE.read_bytes() + "\0".join((*options, torch.__version__)).encode()
+    try:
+        folder = cache_folder("native")
+        private_folder(folder)
+        path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}.so"
+        if not path.is_file():
+            note(f"compiling the layers of encoders for this CPU, once (a few seconds): {path}")
+            failure = _compile(compiler, options, path)
+            if failure is not None:
+                return failure
+        library = ctypes.CDLL(str(path))
+        library.encode.restype = ctypes.c_bool
+        return library
+    except (OSError, AttributeError, MaskwrightError) as error:
+        return f"its library cannot be used ({error})"
+
+
+def _compile(compiler: str, options: Sequence[str], path: Path) -> str | None:
+    """Compile native.cpp to `path`; return why that failed, or None."""
+    new = path.with_suffix(f".{os.getpid()}.so")
+    try:
+        done = subprocess.run(
+            [compiler, *options, str(SOURCE), "-o", str(new)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
+            return f"{compiler} cannot compile it ({lines[0].strip()[:200]})"
+        new.replace(path)
+        return None
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@torch.inference_mode()
+def _difference(library: ctypes.CDLL, precision: torch.dtype) -> float:
+    """Return the largest difference of a small layer from torch's operators."""
+    draws = torch.Generator().manual_seed(0)
+    layer = Layer(ModelConfig(hidden_size=64, num_attention_heads=2, intermediate_size=96)).eval()
+    for parameter in layer.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=draws) * 0.2)
+    for norm in (layer.attention_norm, layer.ffn_norm):
+        assert norm is not None
+        norm.weight.add_(1.0)
+    wide = [ActivationRange(torch.full((size,), -4.0), torch.full((size,), 4.0)) for size in (64, 96)]
+    products = layer.attention.qkv, layer.attention.out, layer.ffn.up, layer.ffn.down
+    ranges = {weight_key(one.weight): wide[one is layer.ffn.down] for one in products}
+    runs, hidden = (Run(0, 2, 3), Run(6, 1, 37)), torch.randn(43, 64, generator=draws)
+    wanted = layer(hidden, runs)[0]
+    found = NativeLayers(library, [layer], precision, ranges)(hidden.clone(), runs)
+    return float((found - wanted).abs().max())
