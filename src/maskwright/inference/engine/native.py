@@ -225,7 +225,7 @@ def _difference(library: ctypes.CDLL, precision: torch.dtype) -> float:
     draws = torch.Generator().manual_seed(0)
     layer = Layer(ModelConfig(hidden_size=64, num_attention_heads=2, intermediate_size=96)).eval()
     for parameter in layer.parameters():
-        parameter.copy_(torch.randn(parameter.shape, generator=draws) * 0.2)
+        parameter.copy_(torch.randn(parameter.shape, generator=draws) * 0.1)
     for norm in (layer.attention_norm, layer.ffn_norm):
         assert norm is not None
         norm.weight.add_(1.0)

@@ -1,0 +1,223 @@
+"""Layers in C++: the numbers of the modules, the same bits in every pack, and a reason wherever they are not used."""
+
+import copy
+import stat
+import threading
+
+import pytest
+import torch
+
+from maskwright.data.batch import Batch
+from maskwright.inference.engine import native
+from maskwright.inference.engine.engine import Engine
+from maskwright.inference.engine.native import missing
+from maskwright.models.build import build
+from maskwright.models.config import ModelConfig
+from maskwright.models.model import Model
+
+CPU = torch.device("cpu")
+USUAL = {"vocab_size": 90, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 96}
+# The largest difference of hidden states of a standard deviation of about 1, and the smallest cosine similarity.
+CLOSE = {"fp32": (2e-5, 0.999999), "bf16": (0.15, 0.999), "int8": (0.5, 0.985)}
+LENGTHS = [1, 2, 3, 5, 6, 7, 12, 13, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100, 130, 257, 300]
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
+
+
+def pack(lengths, seed=0) -> Batch:
+    draws = torch.Generator().manual_seed(seed)
+    return Batch.from_sequences([torch.randint(0, 90, (length,), generator=draws).numpy() for length in lengths])
+
+
+def drawn(precision="fp32", **changes) -> Model:
+    """A network with biases and scales that are not those of an untrained one, and its engine."""
+    if missing(PRECISIONS[precision]) is not None:
+        pytest.skip(f"layers in C++: {missing(PRECISIONS[precision])}")
+    model = build(ModelConfig(**{**USUAL, **changes})).eval()
+    draws = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draws) * 0.05)
+    return with_engine(model, precision)
+
+
+def with_engine(model: Model, precision: str) -> Model:
+    model.engine = Engine(int8=precision == "int8")
+    model.compute_dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    if precision == "int8":
+        model.engine.calibrate(model, [pack(LENGTHS, seed) for seed in range(1, 4)])
+    return model
+
+
+def hidden(model: Model, batch: Batch) -> torch.Tensor:
+    with torch.inference_mode():
+        return model.encode(batch).hidden.float()
+
+
+def by_modules(model: Model, batch: Batch):
+    plain = copy.deepcopy(model)
+    plain.engine, plain.compute_dtype = None, torch.float32
+    with torch.no_grad():
+        return plain.encode(batch, hidden_states=True)
+
+
+def uses_native(model: Model) -> bool:
+    hidden(model, pack([3]))
+    return model.engine._fixed.native is not None
+
+
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"hidden_act": "gelu_new", "num_hidden_groups": 1, "num_hidden_layers": 3},  # shared weights, as in ALBERT
+        {"hidden_act": "relu", "num_attention_heads": 4},  # heads of 16
+        {"hidden_size": 96, "num_attention_heads": 2, "linear_bias": False},  # heads of 48
+        {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512},  # heads of 64
+        {"embedding_size": 32, "qkv_bias": False},
+    ],
+)
+def test_every_kind_of_layer_has_the_numbers_of_the_modules(precision, changes):
+    model, batch = drawn(precision, **changes), pack(LENGTHS)
+    assert uses_native(model)
+    wanted = by_modules(model, batch)
+    with torch.inference_mode():
+        found = model.encode(batch, hidden_states=True)
+    assert len(found.hidden_states) == len(wanted.hidden_states)
+    worst, least = CLOSE[precision]
+    for one, other in zip((*found.hidden_states, found.hidden), (*wanted.hidden_states, wanted.hidden), strict=True):
+        assert float((one.float() - other).abs().max()) < worst
+        assert float(torch.cosine_similarity(one.float(), other, dim=-1).min()) > least
+    assert torch.equal(hidden(model, batch), found.hidden.float()), "the states of all layers changed the last"
+
+
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+def test_a_text_has_the_same_bits_in_every_pack_and_with_any_number_of_threads(precision):
+    model, before = drawn(precision), torch.get_num_threads()
+    lengths = LENGTHS * 4  # enough for each thread to take sequences of its own
+    together = hidden(model, pack(lengths)).split(lengths)
+    rows = pack(lengths).input_ids.split(lengths)
+    try:
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            for count in (1, 4, len(lengths)):
+                few = Batch.from_sequences([row.numpy() for row in rows[-count:]])
+                for found, wanted in zip(hidden(model, few).split(lengths[-count:]), together[-count:], strict=True):
+                    assert torch.equal(found, wanted)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_of_python_encode_at_the_same_time():
+    model = drawn()
+    batches = [pack(LENGTHS, seed) for seed in range(4)]
+    wanted, found = [hidden(model, batch) for batch in batches], {}
+
+    def run(number: int) -> None:
+        found[number] = [torch.equal(hidden(model, batches[number]), wanted[number]) for _ in range(5)]
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(batches))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(found[number]) == 5 and all(found[number]) for number in range(len(batches)))
+
+
+def test_changed_weights_are_read_again():
+    model, batch = drawn(), pack([5, 9])
+    before = hidden(model, batch)
+    with torch.no_grad():
+        model.encoder.layers[0].ffn.down.weight.mul_(2.0)
+    assert not torch.allclose(hidden(model, batch), before)
+    torch.testing.assert_close(hidden(model, batch), by_modules(model, batch).hidden, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm": "pre"},
+        {"gated": True},
+        {"norm_kind": "rms"},
+        {"hidden_act": "silu"},
+        {"positions": "rotary"},
+        {"positions": "relative_key"},
+        {"attention": "causal"},
+        {"num_attention_heads": 8},  # heads of 8
+        {"hidden_size": 48, "num_attention_heads": 3},
+        {"intermediate_size": 100},
+        {"num_hidden_layers": 0},
+    ],
+)
+def test_other_layers_use_the_products_of_torch(changes):
+    model = drawn(**changes)
+    assert not uses_native(model)
+    torch.testing.assert_close(hidden(model, pack([4, 9])), by_modules(model, pack([4, 9])).hidden, rtol=0, atol=2e-5)
+
+
+# -- where there is no library -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def anew(monkeypatch, tmp_path):
+    """Forgets what was compiled, during a test; returns the cache's folder."""
+    if missing(torch.float32) is not None:
+        pytest.skip(f"layers in C++: {missing(torch.float32)}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    native.missing.cache_clear()
+    native._library.cache_clear()
+    yield tmp_path / "maskwright" / "native"
+    native.missing.cache_clear()
+    native._library.cache_clear()
+
+
+def test_it_is_compiled_once_in_a_folder_that_only_its_owner_can_open(anew, monkeypatch, capsys):
+    assert missing(torch.float32) is None and "compiling" in capsys.readouterr().err
+    assert [path.suffix for path in anew.iterdir()] == [".so"] and stat.S_IMODE(anew.stat().st_mode) == 0o700
+    native.missing.cache_clear()
+    native._library.cache_clear()
+    monkeypatch.setattr(native.subprocess, "run", lambda *_, **__: pytest.fail("compiled again"))
+    assert missing(torch.float32) is None and not capsys.readouterr().err
+
+
+def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    assert missing(torch.float32) == "there is no C++ compiler on the path (g++, clang++, c++)"
+    model = with_engine(build(ModelConfig(**USUAL)).eval(), "fp32")
+    assert not uses_native(model)
+
+
+@pytest.mark.parametrize("script", ["echo 'x.cpp:1: error: no such header' >&2; exit 1", "exit 0", "exit 1"])
+def test_a_compiler_that_fails_leaves_nothing_and_its_reason(script, anew, monkeypatch, tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(native.shutil, "which", lambda name: str(compiler))
+    reason = missing(torch.float32)
+    assert ("no such header" in reason) if "header" in script else str(compiler) in reason or "cannot be used" in reason
+    assert not list(anew.iterdir())
+
+
+def test_a_damaged_library_and_one_that_computes_otherwise_are_found_out(anew, monkeypatch, tmp_path):
+    monkeypatch.setattr(native, "_difference", lambda library, precision: float("nan"))
+    assert "differs from torch's operators" in missing(torch.float32)
+    (path,) = anew.iterdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    other = tmp_path / "other" / "maskwright" / "native" / path.name
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"no library")
+    native.missing.cache_clear()
+    native._library.cache_clear()
+    assert "cannot be used" in missing(torch.float32)
+
+
+def test_a_cpu_without_the_instructions_or_with_amx_does_not_use_it(monkeypatch):
+    for flags, precision, word in (
+        ({"avx2"}, torch.float32, "AVX-512"),
+        ({*native.REQUIRED}, torch.int8, "avx512_vnni"),
+        ({*native.REQUIRED}, torch.float16, "float16"),
+        ({*native.REQUIRED, "avx512_vnni", "amx_int8"}, torch.int8, "AMX"),
+        ({*native.REQUIRED, "avx512_bf16", "amx_bf16"}, torch.bfloat16, "AMX"),
+    ):
+        monkeypatch.setattr(native, "cpu_has", lambda name, flags=flags: name in flags)
+        assert word in native.missing.__wrapped__(precision)
