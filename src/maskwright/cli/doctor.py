@@ -131,6 +131,7 @@ def _machine() -> Result:
         ("--device auto", f"{picked['device']}: {picked['why_device']}"),
         ("--precision auto", f"{picked['precision']}: {picked['why_precision']}"),
         *[(f"inference in {name}", f"{one['products']}: {one['why']}") for name, one in facts["engine"].items()],
+        *[(f"layers in {name}", f"{one['products']}: {one['why']}") for name, one in facts["layers"].items()],
         *[(f"--executor {name}", said) for name, said in facts["executors"].items()],
         *[(f"training: {name}", f"{one['picked']}: {one['why']}") for name, one in facts["training"].items()],
         *[(name, value or "missing") for name, value in facts["versions"].items()],

@@ -12,7 +12,7 @@ import torch
 
 from ..core.util import AUTO, OWN, usable_cores
 from ..export.executors import FORMATS, fastest, installed, measurements
-from ..inference.engine.choice import choose
+from ..inference.engine.choice import choose, choose_layers
 from ..models.device import DTYPES, bf16_time, instruction_sets, resolve_device, resolve_precision
 from ..nn.attention import missing
 from ..train.pretraining.job import WORTH_STEPS, choose_compiling
@@ -42,6 +42,7 @@ def machine_facts() -> dict[str, Any]:
         "memory_bytes": memory_bytes(),
         "devices": devices(),
         "engine": {name: vars(choose(name, device)) for name in ("fp32", "bf16", "int8")},
+        "layers": {name: vars(choose_layers(name, device)) for name in ("fp32", "bf16", "int8")},
         "training": training_choices(device),
         "executors": executors(),
         "picked": {

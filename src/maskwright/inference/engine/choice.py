@@ -12,13 +12,15 @@ from ...models.device import DTYPES, cpu_has, has_fast_bf16
 from . import operators
 from .int8 import ActivationRange, Int8Kernels, WeightKey
 from .layers import FloatKernels, KernelSet, PackedProduct, PlainProduct, RowProduct
+from .native import missing
 
 
 @dataclass(frozen=True)
 class Choice:
     """A selected kernel type.
 
-    products: "packed", "plain", "int8", or "none" if unsupported; why: the reason that `maskwright doctor` prints.
+    products: "packed", "plain", "int8", or "none" if unsupported; of the layers "native" (native.py) or "products"; why:
+    the reason that `maskwright doctor` prints.
     """
 
     products: str
@@ -42,6 +44,16 @@ def choose(precision: str, device: torch.device) -> Choice:
         return Choice("plain", "torch's own products are the fastest in float32 on CPUs without AVX-512")
     reason = operators.missing(DTYPES[precision])
     return Choice("plain" if reason else "packed", reason or "oneDNN's packed products match the plain ones here")
+
+
+def choose_layers(precision: str, device: torch.device) -> Choice:
+    """Return how post-norm layers with full attention are computed. precision: as in `choose`."""
+    reason = f"it is for CPUs, not {device.type}"
+    if device.type == "cpu":
+        reason = missing(torch.int8 if precision == "int8" else DTYPES[precision])
+    if reason is not None:
+        return Choice("products", f"native.cpp is not used: {reason}")
+    return Choice("native", "native.cpp, compiled for this CPU, matches torch's operators here")
 
 
 def float_kernels(dtype: torch.dtype, device: torch.device) -> KernelSet:
