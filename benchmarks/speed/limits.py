@@ -4,8 +4,9 @@
 
 For packs of 2,048 tokens of equal length: tokens per second, as used ("tokens/s") and with torch's products instead of
 layers in C++, then of the latter the fraction of each kind of operation, how fast the products compute inside the
-network and alone, and the fastest product of this machine ("peak"). "rest" is embeddings, Python, copies and allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by
-type. Writes the table of all that the output folder has to docs/explanation/inference-engine.md, or to --page.
+network and alone, and the fastest product of this machine ("peak"). "rest" is embeddings, Python, copies and
+allocation. OpenVINO encodes the same sequences as one batch; its layers are added up by type. Writes the table of all
+that the output folder has to docs/explanation/inference-engine.md, or to --page.
 """
 
 from __future__ import annotations

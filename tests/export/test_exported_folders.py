@@ -17,9 +17,9 @@ from inference.samples import TEXTS
 from maskwright.api import open_embedder, open_predictor
 from maskwright.core.errors import ConfigError, CorruptFileError, InputError, MissingExtraError, ModelFolderError
 from maskwright.core.storage import accept
+from maskwright.core.util import cache_folder
 from maskwright.doctor.machine import executors as known_executors
 from maskwright.export import executors
-from maskwright.core.util import cache_folder
 from maskwright.export.executors import GRAPHS, executed, fastest, measurements
 from maskwright.export.onnx_file import check_onnx
 from maskwright.http.model_registry import LoadedModel

@@ -164,6 +164,7 @@ def anew(monkeypatch, tmp_path):
     if missing(torch.float32) is not None:
         pytest.skip(f"layers in C++: {missing(torch.float32)}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(native, "READY", tmp_path / "absent")
     native.missing.cache_clear()
     native._library.cache_clear()
     yield tmp_path / "maskwright" / "native"
@@ -182,7 +183,7 @@ def test_it_is_compiled_once_in_a_folder_that_only_its_owner_can_open(anew, monk
 
 def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
-    assert missing(torch.float32) == "there is no C++ compiler on the path (g++, clang++, c++)"
+    assert "there is no C++ compiler on the path (g++, clang++, c++)" in missing(torch.float32)
     model = with_engine(build(ModelConfig(**USUAL)).eval(), "fp32")
     assert not uses_native(model)
 
@@ -194,18 +195,15 @@ def test_a_compiler_that_fails_leaves_nothing_and_its_reason(script, anew, monke
     compiler.chmod(0o755)
     monkeypatch.setattr(native.shutil, "which", lambda name: str(compiler))
     reason = missing(torch.float32)
-    assert ("no such header" in reason) if "header" in script else str(compiler) in reason or "cannot be used" in reason
+    assert ("no such header" if "header" in script else "cannot be used") in reason
     assert not list(anew.iterdir())
 
 
 def test_a_damaged_library_and_one_that_computes_otherwise_are_found_out(anew, monkeypatch, tmp_path):
     monkeypatch.setattr(native, "_difference", lambda library, precision: float("nan"))
     assert "differs from torch's operators" in missing(torch.float32)
-    (path,) = anew.iterdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    other = tmp_path / "other" / "maskwright" / "native" / path.name
-    other.parent.mkdir(parents=True)
-    other.write_bytes(b"no library")
+    monkeypatch.setattr(native, "READY", tmp_path / "native.so")
+    native.READY.write_bytes(b"no library")
     native.missing.cache_clear()
     native._library.cache_clear()
     assert "cannot be used" in missing(torch.float32)

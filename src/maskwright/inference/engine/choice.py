@@ -19,8 +19,8 @@ from .native import missing
 class Choice:
     """A selected kernel type.
 
-    products: "packed", "plain", "int8", or "none" if unsupported; of the layers "native" (native.py) or "products"; why:
-    the reason that `maskwright doctor` prints.
+    products: "packed", "plain", "int8", or "none" if unsupported; for layers "native" (native.py) or "products".
+    why: the reason that `maskwright doctor` prints.
     """
 
     products: str
@@ -48,9 +48,8 @@ def choose(precision: str, device: torch.device) -> Choice:
 
 def choose_layers(precision: str, device: torch.device) -> Choice:
     """Return how post-norm layers with full attention are computed. precision: as in `choose`."""
-    reason = f"it is for CPUs, not {device.type}"
-    if device.type == "cpu":
-        reason = missing(torch.int8 if precision == "int8" else DTYPES[precision])
+    is_cpu, dtype = device.type == "cpu", torch.int8 if precision == "int8" else DTYPES[precision]
+    reason = missing(dtype) if is_cpu else f"it is for CPUs, not {device.type}"
     if reason is not None:
         return Choice("products", f"native.cpp is not used: {reason}")
     return Choice("native", "native.cpp, compiled for this CPU, matches torch's operators here")

@@ -24,11 +24,11 @@
 
 using V = __m512;
 
-constexpr int PANEL = 32;       // outputs of one panel of packed weights
-constexpr int TILE = 12;        // rows whose sums stay in registers
-constexpr int QUERIES = 6;      // queries whose scores are computed together
-constexpr int CHUNK = 192;      // tokens whose intermediate results stay in the L2 cache
-constexpr int FEW = 24;         // rows per thread up to which threads share the columns instead of the rows
+constexpr int PANEL = 32;   // outputs of one panel of packed weights
+constexpr int TILE = 12;    // rows whose sums stay in registers
+constexpr int QUERIES = 6;  // queries whose scores are computed together
+constexpr int CHUNK = 192;  // tokens whose intermediate results stay in the L2 cache
+constexpr int FEW = 24;     // rows per thread below which threads share the columns instead of the rows
 
 // native.py fills these structures as rows of 64-bit integers.
 struct Product {
@@ -127,7 +127,8 @@ struct Int8 {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(_mm512_set1_epi32(group)), "v"(w));
   }
   static V value(Sum sum, const Product& p, int column) {
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum), _mm512_loadu_ps(p.scale + column), _mm512_loadu_ps(p.bias + column));
+    V scale = _mm512_loadu_ps(p.scale + column), bias = _mm512_loadu_ps(p.bias + column);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sum), scale, bias);
   }
   static void store(char* to, V x, const Product& p, int column) {
     V y = _mm512_fmadd_ps(x, _mm512_loadu_ps(p.by + column), _mm512_loadu_ps(p.start + column));
@@ -156,7 +157,7 @@ static inline V activate(V x, int act) {
 
 // -- Matrix products -------------------------------------------------------------------------------------------------
 
-// Sums of ROWS rows of x with one panel: [ROWS, 2] vectors.
+// Sums of ROWS rows of x with one panel: [ROWS, 2] vectors. next: weights to fetch into the L2 cache meanwhile.
 template <class P, int ROWS>
 __attribute__((noinline)) static void tile(const char* x, int64_t stride, const char* w, int64_t groups,
                                            const char* next, typename P::Sum* to) {
@@ -218,6 +219,7 @@ static void multiply(const char* x, int rows, const Product& p, int begin, int e
 
 // -- Attention -------------------------------------------------------------------------------------------------------
 
+// Transpose 16 x 16 numbers; rows after the first `rows` are 0.
 static inline void transpose(const float* from, int64_t stride, int rows, float* to, int64_t to_stride) {
   V r[16], t[16];
   for (int i = 0; i < 16; i++) r[i] = i < rows ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps();
@@ -389,13 +391,14 @@ struct Buffers {  // [tokens, ...] of one part of the batch
   }
 };
 
-// Quantize rows of x as input of a product.
+// Convert rows of x to the input of a product.
 template <class P>
 static void quantize(const float* x, int rows, const Product& p, char* to) {
-  for (int64_t i = 0; i < rows * p.in_size; i += 16) P::store(to + i * P::SIZE, _mm512_loadu_ps(x + i), p, i % p.in_size);
+  for (int64_t i = 0; i < rows * p.in_size; i += 16)
+    P::store(to + i * P::SIZE, _mm512_loadu_ps(x + i), p, i % p.in_size);
 }
 
-// Layer norm of rows: to `hidden` and, quantized for the product `next`, to `input`.
+// Layer norm of rows: to `hidden` and, converted for the product `next`, to `input`.
 template <class P>
 static void normalize(const float* x, int rows, int64_t size, const Norm& norm, float eps, float* hidden,
                       const Product* next, char* input) {
@@ -488,8 +491,8 @@ struct Pass {
       team.wait();
       plus_residual(b.context, layer.out, r0, r1, o0, o1);
       wait();
-      normalize<P>(b.sums + own0 * size, own1 - own0, size, layer.attention_norm, e.eps, hidden + own0 * size, &layer.up,
-                   b.input + own0 * size * P::SIZE);
+      normalize<P>(b.sums + own0 * size, own1 - own0, size, layer.attention_norm, e.eps, hidden + own0 * size,
+                   &layer.up, b.input + own0 * size * P::SIZE);
       wait();
       for (int first = r0; first < r1; first += CHUNK) {
         int last = std::min(first + CHUNK, r1);

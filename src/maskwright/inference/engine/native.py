@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.errors import MaskwrightError
+from ...core.errors import InputError, MaskwrightError
 from ...core.progress import note
 from ...core.storage import private_folder
 from ...core.util import cache_folder
@@ -36,11 +36,13 @@ from .int8 import ActivationRange, Int8Kernels, WeightKey, quantize, quantize_ac
 from .layers import Activation, FloatKernels, KernelSet, PackedProduct
 
 SOURCE = Path(__file__).with_name("native.cpp")
+READY = SOURCE.with_suffix(".so")  # compiled beforehand, as in the image of deploy/Dockerfile
 COMPILERS = ("g++", "clang++", "c++")
-OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
-# Instruction sets, as torch and as compilers name them: those that every product needs, and that of a precision.
-REQUIRED = {"avx512_f": "avx512f", "avx512_bw": "avx512bw", "avx512_dq": "avx512dq", "avx512_vl": "avx512vl"}
-FOR_PRECISION = {torch.bfloat16: ("avx512_bf16", "avx512bf16"), torch.int8: ("avx512_vnni", "avx512vnni")}
+SETS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mavx512vnni")
+OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp", *SETS)
+# Instruction sets, as torch names them: those that every precision needs, and that of one.
+REQUIRED = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl")
+FOR_PRECISION = {torch.bfloat16: "avx512_bf16", torch.int8: "avx512_vnni"}
 PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 ACTIVATIONS: dict[Activation, int] = {linear: 0, gelu: 1, gelu_new: 2, F.relu: 3}
 PANEL, HEAD_SIZES = 32, (16, 32, 48, 64)  # sizes that native.cpp computes: multiples of PANEL; of a head
@@ -58,8 +60,8 @@ def missing(precision: torch.dtype) -> str | None:
     if precision not in PRECISIONS:
         return f"it does not compute in {str(precision).removeprefix('torch.')}"
     if precision in FOR_PRECISION:
-        if not cpu_has(FOR_PRECISION[precision][0]):
-            return f"the CPU has no {FOR_PRECISION[precision][0]}"
+        if not cpu_has(FOR_PRECISION[precision]):
+            return f"the CPU has no {FOR_PRECISION[precision]}"
         if cpu_has("amx_int8" if precision == torch.int8 else "amx_bf16"):
             return "torch's products are faster with AMX"
     found = _library()
@@ -180,43 +182,37 @@ def _is_supported(layer: nn.Module) -> TypeGuard[Layer]:
 
 @cache
 def _library() -> ctypes.CDLL | str:
-    """Return native.cpp as a library of this machine's cache, compiled if it is not there; or why there is none."""
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if not sys.platform.startswith("linux") or compiler is None:
-        return f"there is no C++ compiler on the path ({', '.join(COMPILERS)})"
-    optional = [flag for name, flag in FOR_PRECISION.values() if cpu_has(name)]
-    options = [*OPTIONS, *(f"-m{name}" for name in (*REQUIRED.values(), *optional))]
-    content = SOURCE.read_bytes() + "\0".join((*options, torch.__version__)).encode()
+    """Return native.cpp as a library, compiled into the user's cache if it is not there; or why there is none."""
     try:
-        folder = cache_folder("native")
-        private_folder(folder)
-        path = folder / f"{hashlib.sha256(content).hexdigest()[:32]}.so"
-        if not path.is_file():
-            note(f"compiling the layers of encoders for this CPU, once (a few seconds): {path}")
-            failure = _compile(compiler, options, path)
-            if failure is not None:
-                return failure
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(READY if READY.is_file() else _compiled()))
         library.encode.restype = ctypes.c_bool
         return library
     except (OSError, AttributeError, MaskwrightError) as error:
         return f"its library cannot be used ({error})"
 
 
-def _compile(compiler: str, options: Sequence[str], path: Path) -> str | None:
-    """Compile native.cpp to `path`; return why that failed, or None."""
+def _compiled() -> Path:
+    """Return the library in the user's cache. Raises InputError if it cannot be compiled."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if not sys.platform.startswith("linux") or compiler is None:
+        raise InputError(f"there is no C++ compiler on the path ({', '.join(COMPILERS)})")
+    folder = cache_folder("native")
+    private_folder(folder)
+    path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + ' '.join(OPTIONS).encode()).hexdigest()[:32]}.so"
+    if path.is_file():
+        return path
+    note(f"compiling the layers of encoders, once (a few seconds): {path}")
     new = path.with_suffix(f".{os.getpid()}.so")
     try:
-        done = subprocess.run(
-            [compiler, *options, str(SOURCE), "-o", str(new)], capture_output=True, text=True, check=False
-        )
+        command = [compiler, *OPTIONS, str(SOURCE), "-o", str(new)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
-            return f"{compiler} cannot compile it ({lines[0].strip()[:200]})"
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"exit code {done.returncode}"]
+            raise InputError(f"{compiler}: {lines[0].strip()[:200]}")
         new.replace(path)
-        return None
     finally:
         new.unlink(missing_ok=True)
+    return path
 
 
 @torch.inference_mode()
