@@ -188,6 +188,11 @@ def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
     assert not uses_native(model)
 
 
+def test_the_environment_switches_it_off(monkeypatch):
+    monkeypatch.setenv("MASKWRIGHT_NATIVE", "off")
+    assert native.missing.__wrapped__(torch.float32) == "MASKWRIGHT_NATIVE=off"
+
+
 @pytest.mark.parametrize("script", ["echo 'x.cpp:1: error: no such header' >&2; exit 1", "exit 0", "exit 1"])
 def test_a_compiler_that_fails_leaves_nothing_and_its_reason(script, anew, monkeypatch, tmp_path):
     compiler = tmp_path / "c++"

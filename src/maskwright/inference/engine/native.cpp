@@ -157,17 +157,18 @@ static inline V activate(V x, int act) {
 
 // -- Matrix products -------------------------------------------------------------------------------------------------
 
-// Sums of ROWS rows of x with one panel: [ROWS, 2] vectors. next: weights to fetch into the L2 cache meanwhile.
+// Sums of ROWS rows of x with one panel: [ROWS, 2] vectors. Meanwhile the weights from `next` on are fetched into the
+// L2 cache, `step` bytes for each group.
 template <class P, int ROWS>
 __attribute__((noinline)) static void tile(const char* x, int64_t stride, const char* w, int64_t groups,
-                                           const char* next, typename P::Sum* to) {
+                                           const char* next, int64_t step, typename P::Sum* to) {
   typename P::Sum sums[ROWS][2];
 #pragma GCC unroll 16
   for (int i = 0; i < ROWS; i++) sums[i][0] = sums[i][1] = P::zero();
   const char* rows[(ROWS + 2) / 3];  // of every third row: the others are one or two strides further
 #pragma GCC unroll 16
   for (int i = 0; i < ROWS; i += 3) rows[i / 3] = x + i * stride;
-  for (const char* end = w + groups * 128; w < end; w += 128, next += 64) {
+  for (const char* end = w + groups * 128; w < end; w += 128, next += step) {
     _mm_prefetch(next, _MM_HINT_T1);
     _mm_prefetch(w + 1024, _MM_HINT_T0);
     _mm_prefetch(w + 1088, _MM_HINT_T0);
@@ -188,12 +189,12 @@ __attribute__((noinline)) static void tile(const char* x, int64_t stride, const 
 
 template <class P, int ROWS = TILE>
 static inline void some_rows(int rows, const char* x, int64_t stride, const char* w, int64_t groups,
-                             const char* next, typename P::Sum* to) {
+                             const char* next, int64_t step, typename P::Sum* to) {
   if constexpr (ROWS > 0) {
     if (rows == ROWS)
-      tile<P, ROWS>(x, stride, w, groups, next, to);
+      tile<P, ROWS>(x, stride, w, groups, next, step, to);
     else
-      some_rows<P, ROWS - 1>(rows, x, stride, w, groups, next, to);
+      some_rows<P, ROWS - 1>(rows, x, stride, w, groups, next, step, to);
   }
 }
 
@@ -202,14 +203,15 @@ template <class P, class Store>
 static void multiply(const char* x, int rows, const Product& p, int begin, int end, Store store) {
   int64_t stride = p.in_size * P::SIZE, groups = stride / 4;
   int64_t tiles = (rows + TILE - 1) / TILE;
+  // Each tile fetches a part of the next panel, which comes from memory: at most a cache line for each group.
+  int64_t step = std::min<int64_t>(64, (128 + tiles - 1) / tiles);
   typename P::Sum sums[2 * TILE];
   for (int panel = begin; panel < end; panel++) {
     const char* w = p.weights + panel * groups * 128;
     for (int64_t t = 0; t < tiles; t++) {
       int first = rows * t / tiles, last = rows * (t + 1) / tiles;
-      // The first two tiles fetch the next panel, which comes from memory, while this one is used.
-      const char* next = t < 2 ? w + groups * (128 + 64 * t) : w;
-      some_rows<P>(last - first, x + first * stride, stride, w, groups, next, sums);
+      const char* next = w + groups * (128 + step * t);
+      some_rows<P>(last - first, x + first * stride, stride, w, groups, next, step, sums);
       for (int row = first; row < last; row++)
         for (int half = 0; half < 2; half++)
           store(row, panel * PANEL + 16 * half, sums[2 * (row - first) + half]);

@@ -37,6 +37,7 @@ from .layers import Activation, FloatKernels, KernelSet, PackedProduct
 
 SOURCE = Path(__file__).with_name("native.cpp")
 READY = SOURCE.with_suffix(".so")  # compiled beforehand, as in the image of deploy/Dockerfile
+SWITCH = "MASKWRIGHT_NATIVE"  # environment variable: "off" for torch's operators
 COMPILERS = ("g++", "clang++", "c++")
 SETS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mavx512vnni")
 OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp", *SETS)
@@ -55,6 +56,8 @@ Ranges = Mapping[WeightKey, ActivationRange]
 @cache
 def missing(precision: torch.dtype) -> str | None:
     """Return why layers in this precision (torch.int8 for int8) cannot be computed by native.cpp; None if they can."""
+    if os.environ.get(SWITCH) == "off":
+        return f"{SWITCH}=off"
     if not all(map(cpu_has, REQUIRED)):
         return "it needs a CPU with AVX-512"
     if precision not in PRECISIONS:
