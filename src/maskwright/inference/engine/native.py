@@ -56,22 +56,28 @@ Ranges = Mapping[WeightKey, ActivationRange]
 @cache
 def missing(precision: torch.dtype) -> str | None:
     """Return why layers in this precision (torch.int8 for int8) cannot be computed by native.cpp; None if they can."""
-    if os.environ.get(SWITCH) == "off":
-        return f"{SWITCH}=off"
-    if not all(map(cpu_has, REQUIRED)):
-        return "it needs a CPU with AVX-512"
-    if precision not in PRECISIONS:
-        return f"it does not compute in {str(precision).removeprefix('torch.')}"
-    if precision in FOR_PRECISION:
-        if not cpu_has(FOR_PRECISION[precision]):
-            return f"the CPU has no {FOR_PRECISION[precision]}"
-        if cpu_has("amx_int8" if precision == torch.int8 else "amx_bf16"):
-            return "torch's products are faster with AMX"
+    reason = _unsuitable(precision)
+    if reason is not None:
+        return reason
     found = _library()
     if isinstance(found, str):
         return found
     worst = _difference(found, precision)
     return None if worst <= TOLERANCE[precision] else f"it differs from torch's operators by {worst:.1e} on this CPU"
+
+
+def _unsuitable(precision: torch.dtype) -> str | None:
+    """Return why this CPU, or the user, has no use for it."""
+    special = FOR_PRECISION.get(precision)
+    amx = "amx_int8" if precision == torch.int8 else "amx_bf16"
+    reasons = {
+        f"{SWITCH}=off": os.environ.get(SWITCH) == "off",
+        "it needs a CPU with AVX-512": not all(map(cpu_has, REQUIRED)),
+        f"it does not compute in {str(precision).removeprefix('torch.')}": precision not in PRECISIONS,
+        f"the CPU has no {special}": special is not None and not cpu_has(special),
+        "torch's products are faster with AMX": special is not None and cpu_has(amx),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | None:
