@@ -1,8 +1,8 @@
 """Layers of encoders in C++ (native.cpp), compiled once per machine by the C++ compiler found there.
 
 Used for post-norm layers with full attention on x86 CPUs with AVX-512; in bfloat16 and int8 only without AMX, whose
-products torch computes faster. Without a compiler, or if a layer differs from torch's or is slower, `missing` returns the
-reason and the layers use the products of layers.py.
+products torch computes faster. Without a compiler, or if a layer differs from torch's or is slower, `missing` returns
+the reason and the layers use the products of layers.py.
 """
 
 from __future__ import annotations
