@@ -230,6 +230,7 @@ def test_it_is_not_used_where_torch_is_faster(anew, monkeypatch):
 
 
 def test_a_cpu_without_the_instructions_or_with_amx_does_not_use_it(monkeypatch):
+    monkeypatch.delenv("MASKWRIGHT_NATIVE", raising=False)
     for flags, precision, word in (
         ({"avx2"}, torch.float32, "AVX-512"),
         ({*native.REQUIRED}, torch.int8, "avx512_vnni"),

@@ -35,7 +35,7 @@ from ..core.config import (
 from ..core.errors import ConfigError
 from ..core.progress import note, warn
 from ..core.registry import nearest
-from ..core.util import THREADS
+from ..core.util import THREADS, keep_to_quota
 from ..hub.download import HUB, is_hub_name
 from ..hub.published import ENGLISH, is_short_name
 from .common import DebugFlag, JsonFlag, QuietFlag, print_json, print_parts, print_text
@@ -119,6 +119,8 @@ def takes_settings(
                 import torch
 
                 torch.set_num_threads(threads)
+            else:
+                keep_to_quota()
             for value, parts in function(settings, **values) or ():
                 print_json(value) if json else print_parts(parts)
 

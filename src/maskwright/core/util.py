@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -12,10 +13,46 @@ from .config import HARDWARE, Setting
 # -- The machine: CPU cores this process may use, the folder of its cache --------------------------------------------
 
 
+GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+
 def usable_cores() -> int:
-    """Returns the CPU cores this process may run on (its CPU affinity), at most those of the machine."""
+    """Returns the CPU cores this process may use: by its CPU affinity and the quota of its container, at least 1."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, _quota())))
+
+
+def keep_to_quota() -> None:
+    """Limits the threads of torch, which is imported later and counts the cores of the machine, to the CPU quota.
+
+    More threads than the quota pause each other. No effect without a quota, or if OMP_NUM_THREADS is set.
+    """
+    if math.isfinite(_quota()):
+        os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
+
+
+def _quota() -> float:
+    """Returns the cores that the control groups of this process allow (Linux, versions 1 and 2); infinity if all."""
+    found = [math.inf]
+    try:
+        groups = [line.split(":", 2) for line in OWN_GROUPS.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return math.inf
+    for _, controllers, name in groups:
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = GROUPS / ("cpu" if controllers else "")
+        folder = root / name.strip("/")
+        folders = [folder, *folder.parents]
+        for one in folders[: folders.index(root) + 1] if root in folders else ():
+            files = [one / "cpu.cfs_quota_us", one / "cpu.cfs_period_us"] if controllers else [one / "cpu.max"]
+            try:
+                quota, period = " ".join(file.read_text(encoding="utf-8") for file in files).split()
+                found.append(int(quota) / int(period) if quota != "max" and int(quota) > 0 else math.inf)
+            except (OSError, ValueError):  # the group of another container, or another system
+                continue
+    return min(found)
 
 
 def cache_folder(kind: str) -> Path:
