@@ -170,6 +170,7 @@ def anew(monkeypatch, tmp_path):
         pytest.skip(f"layers in C++: {missing(torch.float32)}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(native, "READY", tmp_path / "absent")
+    monkeypatch.setattr(native, "_time", lambda library, precision: 1.0)
     native.missing.cache_clear()
     native._library.cache_clear()
     yield tmp_path / "maskwright" / "native"
