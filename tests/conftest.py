@@ -47,6 +47,16 @@ def data_folder():
     return Path(folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def layers_are_compiled():
+    """Layers in C++ are compiled before a test looks at the messages of the command that would do it first."""
+    from maskwright.core.progress import be_silent
+    from maskwright.inference.engine.native import PRECISIONS, missing
+
+    with be_silent():
+        missing(next(iter(PRECISIONS)))
+
+
 @pytest.fixture(autouse=True)
 def notes_are_printed():
     """A command that a test calls in this process with --quiet does not silence later tests."""

@@ -11,6 +11,7 @@ from maskwright.data.batch import Batch
 from maskwright.inference.engine import native
 from maskwright.inference.engine.engine import Engine
 from maskwright.inference.engine.native import missing
+from maskwright.inference.ready import keep_private
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
@@ -113,6 +114,46 @@ def test_a_text_has_the_same_bits_in_every_pack_and_with_any_number_of_threads(p
         torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("precision", list(PRECISIONS))
+def test_large_numbers_stay_finite_and_what_is_no_number_stays_one(precision):
+    model = drawn(precision, hidden_act="gelu_new")
+    with torch.no_grad():
+        model.encoder.layers[0].ffn.up.bias[::2] = 1e7
+        model.encoder.layers[0].ffn.up.bias[1::2] = -1e7
+    model = with_engine(model, precision)
+    assert uses_native(model) and hidden(model, pack([4, 20])).isfinite().all()
+    if precision != "int8":
+        with torch.no_grad():
+            model.encoder.layers[0].attention.qkv.bias[0] = float("nan")
+        assert hidden(model, pack([4, 20])).isnan().all()
+
+
+def test_int8_without_an_activation_scales_every_channel():
+    model, batch = drawn("int8", hidden_act="linear"), pack(LENGTHS)
+    with torch.no_grad():
+        model.encoder.layers[0].ffn.up.weight[:4] *= 100
+        model.encoder.layers[0].ffn.down.weight[:, :4] /= 100
+    model = with_engine(model, "int8")
+    assert uses_native(model)
+    assert float(torch.cosine_similarity(hidden(model, batch), by_modules(model, batch).hidden, dim=-1).min()) > 0.985
+
+
+def test_weights_that_move_in_memory_and_defaults_of_torch_change_nothing(monkeypatch):
+    model, batch = drawn(), pack([5, 9])
+    keep_private(model)
+    wanted = hidden(model, batch)
+    model.share_memory()
+    assert torch.equal(hidden(model, batch), wanted)
+    monkeypatch.setattr(native, "_time", lambda library, precision: 1.0)
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        torch.set_default_device("meta")
+        assert native.missing.__wrapped__(torch.float32) is native.missing.__wrapped__(torch.int8) is None
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+
+
 def test_threads_of_python_encode_at_the_same_time():
     model = drawn()
     batches = [pack(LENGTHS, seed) for seed in range(4)]
@@ -187,6 +228,25 @@ def test_it_is_compiled_once_in_a_folder_that_only_its_owner_can_open(anew, monk
     assert missing(torch.float32) is None and not capsys.readouterr().err
 
 
+def test_threads_that_need_it_first_compile_it_once(anew, monkeypatch, capsys):
+    found: list[str | None] = []
+    threads = [threading.Thread(target=lambda one=one: found.append(missing(one))) for one in PRECISIONS.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found.count(missing(torch.float32)) >= 1 and capsys.readouterr().err.count("compiling") == 1
+    assert len(list(anew.iterdir())) == 1
+
+
+def test_what_cannot_be_compared_has_a_reason(anew, monkeypatch):
+    def gone(*_):
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(native, "_time", gone)
+    assert "no such operator" in missing(torch.float32)
+
+
 def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     assert "there is no C++ compiler on the path (g++, clang++, c++)" in missing(torch.float32)
@@ -194,9 +254,14 @@ def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
     assert not uses_native(model)
 
 
-def test_code_of_another_user_is_not_loaded(anew, monkeypatch):
-    monkeypatch.setattr(native.os, "geteuid", lambda: 12345)
-    assert "belongs to another user" in missing(torch.float32)
+def test_code_that_another_user_could_have_put_there_is_not_loaded(anew):
+    anew.parent.mkdir(parents=True)
+    anew.parent.chmod(0o777)
+    assert "every user can write to it" in missing(torch.float32) and not list(anew.iterdir())
+    native.missing.cache_clear()
+    native._library.cache_clear()
+    anew.parent.chmod(0o700)
+    assert missing(torch.float32) is None
 
 
 def test_the_environment_switches_it_off(monkeypatch):

@@ -14,6 +14,7 @@ from .config import HARDWARE, Setting
 
 
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CORES = Path("/sys/devices/system/cpu")
 
 
 def usable_cores() -> int:
@@ -26,9 +27,11 @@ def usable_cores() -> int:
 def keep_to_quota() -> None:
     """Limits the threads of torch, which is imported later and counts the cores of the machine, to the CPU quota.
 
-    More threads than the quota pause each other. No effect without a quota, or if OMP_NUM_THREADS is set.
+    More threads than the quota pause each other. No effect if the quota is at least the physical cores, or if
+    OMP_NUM_THREADS is set.
     """
-    if math.isfinite(_quota()):
+    siblings = {path.read_text(encoding="utf-8") for path in CORES.glob("cpu[0-9]*/topology/thread_siblings_list")}
+    if _quota() < (len(siblings) or os.cpu_count() or 1):
         os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
 
 
@@ -56,8 +59,9 @@ def _quota() -> float:
 
 
 def cache_folder(kind: str) -> Path:
-    """Returns the user's folder for one kind of files that can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "maskwright" / kind
+    """Returns the user's folder for one kind of files that can be made again; a relative XDG_CACHE_HOME is ignored."""
+    root = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (root if root.is_absolute() else Path.home() / ".cache") / "maskwright" / kind
 
 
 # -- Counts in messages: "1 row is", "2,000 rows are" ----------------------------------------------------------------

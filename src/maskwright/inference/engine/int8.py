@@ -155,11 +155,9 @@ def quantize_activated(weight: Tensor, bias: Tensor | None, found: ActivationRan
     low, high = min(float(found.low.min()), 0.0), max(float(found.high.max()), 0.0)
     scale = max((high - low) / 255, 1e-30)
     zero = round(-low / scale)
-    start = torch.zeros(weight.shape[0]) if bias is None else bias.detach().float()
-    size = weight.shape[1]
-    return QuantizedWeights.of(
-        weight, start, torch.full((size,), 1 / scale), torch.full((size,), zero * 1.0), scale, zero
-    )
+    start = weight.new_zeros(weight.shape[0]) if bias is None else bias.detach().float()
+    by, zeros = weight.new_full((weight.shape[1],), 1 / scale), weight.new_full((weight.shape[1],), float(zero))
+    return QuantizedWeights.of(weight, start, by, zeros, scale, zero)
 
 
 class Int8Product:

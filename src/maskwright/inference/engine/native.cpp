@@ -54,8 +54,9 @@ struct Encoder {
 
 static inline V set(float x) { return _mm512_set1_ps(x); }
 
-// e^x for x <= 0, relative error below 2e-7: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2].
+// e^x for x <= 0, relative error below 2e-7: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Not a number stays one.
 static inline V exponential(V x) {
+  x = _mm512_max_ps(set(-110.0f), x);
   V n = _mm512_roundscale_ps(_mm512_mul_ps(x, set(1.44269504f)), 0);
   V r = _mm512_fnmadd_ps(n, set(0.693145752f), x);
   r = _mm512_fnmadd_ps(n, set(1.42860677e-6f), r);
@@ -467,8 +468,8 @@ struct Pass {
   void run(const std::vector<Sequence>& sequences, int from, int to, float* states, int64_t state_stride) const {
     const int64_t size = e.layers[0].out.out_size, inner_size = e.layers[0].up.out_size;
     const bool by_columns = tokens < FEW * team.size && team.size > 1;
-    auto [r0, r1] = by_columns ? std::pair<int, int>{0, tokens} : team.share(tokens);
     auto [own0, own1] = team.share(tokens);
+    const int r0 = by_columns ? 0 : own0, r1 = by_columns ? tokens : own1;
     auto columns = [&](const Product& p) {
       int panels = p.out_size / PANEL;
       return by_columns ? team.share(panels) : std::pair<int, int>{0, panels};

@@ -11,12 +11,15 @@ import ctypes
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from typing import TypeGuard
 
@@ -34,7 +37,8 @@ from ...models.transformer import Layer, Transformer
 from ...nn.attention import Run
 from ...nn.layers import LayerNorm, Linear, gelu, gelu_new, linear
 from .int8 import ActivationRange, Int8Kernels, WeightKey, quantize, quantize_activated, weight_key
-from .layers import Activation, FloatKernels, KernelSet, PackedProduct
+from .layers import NAMES, Activation, FloatKernels, KernelSet, PackedProduct
+from .operators import FUSED_INT8
 
 SOURCE = Path(__file__).with_name("native.cpp")
 READY = SOURCE.with_suffix(".so")  # compiled beforehand, as in the image of deploy/Dockerfile
@@ -51,6 +55,7 @@ PANEL, HEAD_SIZES = 32, (16, 32, 48, 64)  # sizes that native.cpp computes: mult
 # Maximum difference of a small network from torch's operators in float32; its results have a standard deviation of 1.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.int8: 0.2}
 SLOWER = 1.2  # time relative to torch's products, without norms and attention, above which it is not used
+LOCK = RLock()  # threads compile and try it once
 
 Ranges = Mapping[WeightKey, ActivationRange]
 
@@ -58,16 +63,21 @@ Ranges = Mapping[WeightKey, ActivationRange]
 @cache
 def missing(precision: torch.dtype) -> str | None:
     """Return why layers in this precision (torch.int8 for int8) cannot be computed by native.cpp; None if they can."""
-    reason = _unsuitable(precision)
-    if reason is not None:
-        return reason
-    found = _library()
-    if isinstance(found, str):
-        return found
-    worst = _difference(found, precision)
-    if not worst <= TOLERANCE[precision]:
-        return f"it differs from torch's operators by {worst:.1e} on this CPU"
-    time = _time(found, precision)
+    with LOCK:
+        reason = _unsuitable(precision)
+        library = _library() if reason is None else reason
+        return library if isinstance(library, str) else _failure(library, precision)
+
+
+def _failure(library: ctypes.CDLL, precision: torch.dtype) -> str | None:
+    """Return what is wrong with the results or the speed of native.cpp; None if nothing."""
+    try:
+        worst = _difference(library, precision)
+        if not worst <= TOLERANCE[precision]:
+            return f"it differs from torch's operators by {worst:.1e} on this CPU"
+        time = _time(library, precision)
+    except (RuntimeError, AttributeError, TypeError) as error:  # raised by torch if an operator changed
+        return f"it cannot be compared with torch ({error})"
     return f"it takes {time:.2f} times as long as torch's products on this CPU" if time > SLOWER else None
 
 
@@ -95,10 +105,10 @@ def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | No
         return None
     config, layers = encoder.config, [layer for layer in encoder.layers if _is_supported(layer)]
     is_full = config.attention == "full" and config.positions != "rotary" and encoder.convolution is None
-    if not is_full or not 0 < len(layers) == len(encoder.layers) or missing(precision) is not None:
+    if not is_full or len(layers) != len(encoder.layers) or len(set(map(_settings_of, layers))) != 1:
         return None
-    library = _library()
-    assert not isinstance(library, str)
+    if missing(precision) is not None or isinstance(library := _library(), str):
+        return None
     return NativeLayers(library, [layers[group] for group in encoder.layer_groups], precision, ranges)
 
 
@@ -109,11 +119,11 @@ class NativeLayers:
         self._encode, self._precision, self._ranges = library.encode, precision, ranges
         self._kept: list[Tensor] = []  # whose addresses native.cpp has
         rows = {layer: self._row(layer) for layer in dict.fromkeys(layers)}
-        self._table = torch.tensor([rows[layer] for layer in layers])  # int64 [layers, fields of Layer in native.cpp]
-        attention, norm = layers[0].attention, layers[0].ffn_norm
-        head_size = attention.out.weight.shape[1] // attention.num_heads
-        numbers = PRECISIONS[precision], ACTIVATIONS[layers[0].ffn.act], attention.num_heads, head_size
-        self._settings = *map(ctypes.c_int64, numbers), ctypes.c_float(norm.eps), ctypes.c_float(head_size**-0.5)
+        table = [rows[layer] for layer in layers]  # [layers, fields of Layer in native.cpp]
+        self._table = torch.tensor(table, dtype=torch.int64, device="cpu")
+        act, num_heads, head_size, eps = _settings_of(layers[0])
+        numbers = PRECISIONS[precision], act, num_heads, head_size
+        self._settings = *map(ctypes.c_int64, numbers), ctypes.c_float(eps), ctypes.c_float(head_size**-0.5)
 
     def __call__(self, hidden: Tensor, runs: Sequence[Run], all_layers: bool = False) -> Tensor:
         """Return the result of the last layer, in place of `hidden`; or of all, float32 [layers, tokens, hidden].
@@ -141,14 +151,14 @@ class NativeLayers:
         """Return the fields of a Layer in native.cpp."""
         attention, ffn = layer.attention, layer.ffn
         row = [field for one in (attention.qkv, attention.out, ffn.up) for field in self._product(one)]
-        row += self._product(ffn.down, is_activated=True)
+        row += self._product(ffn.down, is_activated=NAMES.get(ffn.act) in FUSED_INT8)
         for norm in (layer.attention_norm, layer.ffn_norm):
             assert norm is not None and norm.bias is not None
             row += [self._keep(norm.weight), self._keep(norm.bias)]
         return row
 
     def _product(self, product: Linear, is_activated: bool = False) -> list[int]:
-        """Return the fields of a Product in native.cpp. is_activated: its input is that of an activation function."""
+        """Return the fields of a Product in native.cpp. is_activated: its input is the output of an activation."""
         weight, bias = product.weight.detach(), product.whole_bias
         size = [weight.shape[1], weight.shape[0]]
         if self._precision != torch.int8:
@@ -161,10 +171,18 @@ class NativeLayers:
         return [self._keep(_packed(found.numbers)), *map(self._keep, vectors), *size]
 
     def _keep(self, numbers: Tensor) -> int:
-        """Keep weights in memory, vectors as float32, and return their address."""
-        numbers = numbers.detach().float() if numbers.dim() == 1 else numbers
-        self._kept.append(numbers.contiguous())
+        """Keep a copy of a vector as float32, or packed weights, and return the address."""
+        if numbers.device.type != "cpu":
+            raise RuntimeError(f"weights on {numbers.device}")
+        is_vector = numbers.dim() == 1
+        self._kept.append(numbers.detach().to(torch.float32, copy=True) if is_vector else numbers)
         return self._kept[-1].data_ptr()
+
+
+def _settings_of(layer: Layer) -> tuple[int, int, int, float]:
+    """Return the activation in native.cpp, number and size of the heads, and eps, which all layers must share."""
+    attention, heads = layer.attention, layer.attention.num_heads
+    return ACTIVATIONS[layer.ffn.act], heads, attention.out.weight.shape[1] // heads, layer.ffn_norm.eps
 
 
 def _packed(weight: Tensor) -> Tensor:
@@ -178,16 +196,16 @@ def _is_supported(layer: nn.Module) -> TypeGuard[Layer]:
         return False
     attention, ffn = layer.attention, layer.ffn
     norms, size, heads = (layer.attention_norm, layer.ffn_norm), attention.out.weight.shape[0], attention.num_heads
+    products = attention.qkv, attention.out, ffn.up, ffn.down
     return (
-        all(type(norm) is LayerNorm and norm.bias is not None for norm in norms)
-        and all(type(product) is Linear for product in (attention.qkv, attention.out, ffn.up, ffn.down))
+        all(type(norm) is LayerNorm and norm.bias is not None and norm.eps == norms[1].eps for norm in norms)
+        and all(type(product) is Linear and product.weight.dtype == torch.float32 for product in products)
         and attention.qkv.weight.shape[0] == 3 * size == 3 * attention.out.weight.shape[1]
         and size % PANEL == 0 == ffn.up.weight.shape[0] % PANEL
         and size // heads in HEAD_SIZES
         and attention.key_heads == heads
         and attention.query_scale == 1.0
         and ffn.act in ACTIVATIONS
-        and attention.qkv.weight.dtype == torch.float32
     )
 
 
@@ -198,19 +216,30 @@ def _is_supported(layer: nn.Module) -> TypeGuard[Layer]:
 def _library() -> ctypes.CDLL | str:
     """Return native.cpp as a library, compiled into the user's cache if it is not there; or why there is none."""
     try:
-        library = ctypes.CDLL(str(READY if READY.is_file() else _compiled()))
+        path = READY if READY.is_file() else _compiled()
+        if path != READY:
+            _check_owners(path)
+        library = ctypes.CDLL(str(path))
         library.encode.restype = ctypes.c_bool
         return library
-    except (OSError, AttributeError, MaskwrightError) as error:
+    except (OSError, RuntimeError, AttributeError, MaskwrightError) as error:  # RuntimeError: no home folder
         return f"its library cannot be used ({error})"
+
+
+def _check_owners(path: Path) -> None:
+    """Raise InputError if another user could have put a file there."""
+    for one in (path, *path.parents):
+        found = one.stat()
+        is_open = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        if found.st_uid not in (0, os.geteuid()) or is_open:
+            raise InputError(f"{one} belongs to another user, or every user can write to it")
 
 
 def _compiled() -> Path:
     """Return the library in the user's cache. Raises InputError if it cannot be compiled."""
     folder = cache_folder("native")
     private_folder(folder)
-    if folder.stat().st_uid != os.geteuid():
-        raise InputError(f"{folder} belongs to another user")
+    _check_owners(folder)
     path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + ' '.join(OPTIONS).encode()).hexdigest()[:32]}.so"
     if path.is_file():
         return path
@@ -218,11 +247,13 @@ def _compiled() -> Path:
     if not sys.platform.startswith("linux") or compiler is None:
         raise InputError(f"there is no C++ compiler on the path ({', '.join(COMPILERS)})")
     note(f"compiling the layers of encoders, once (a few seconds): {path}")
-    new = path.with_suffix(f".{os.getpid()}.so")
+    handle, name = tempfile.mkstemp(suffix=".so", dir=folder)
+    os.close(handle)
+    new = Path(name)
     try:
-        command = [compiler, *OPTIONS, str(SOURCE), "-o", str(new)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
+        command = [compiler, *OPTIONS, str(SOURCE), "-o", name]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode != 0 or not new.stat().st_size:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"exit code {done.returncode}"]
             raise InputError(f"{compiler}: {lines[0].strip()[:200]}")
         new.replace(path)
@@ -235,7 +266,7 @@ def _compiled() -> Path:
 def _difference(library: ctypes.CDLL, precision: torch.dtype) -> float:
     """Return the largest difference of a small layer from torch's operators."""
     layer, ranges = _drawn_layer(64, 2, 96)
-    runs, hidden = (Run(0, 2, 3), Run(6, 1, 37)), torch.randn(43, 64, generator=torch.Generator().manual_seed(0))
+    runs, hidden = (Run(0, 2, 3), Run(6, 1, 37)), _drawn(torch.Generator().manual_seed(0), 43, 64)
     wanted = layer(hidden, runs)[0]
     found = NativeLayers(library, [layer], precision, ranges)(hidden.clone(), runs)
     return float((found - wanted).abs().max())
@@ -249,7 +280,7 @@ def _time(library: ctypes.CDLL, precision: torch.dtype) -> float:
     kernels = Int8Kernels(ranges, torch.float32) if is_int8 else FloatKernels(PackedProduct, precision)
     qkv, out = (kernels.product(one.weight, one.bias) for one in (layer.attention.qkv, layer.attention.out))
     native, ffn = NativeLayers(library, [layer], precision, ranges), kernels.feed_forward(layer.ffn)
-    runs, hidden = (Run(0, 4, 32),), torch.randn(128, 384, generator=torch.Generator().manual_seed(0))
+    runs, hidden = (Run(0, 4, 32),), _drawn(torch.Generator().manual_seed(0), 128, 384)
 
     def products(x: Tensor) -> None:
         x = out.plus(qkv(x)[:, : x.shape[1]].contiguous(), x)
@@ -267,12 +298,18 @@ def _time(library: ctypes.CDLL, precision: torch.dtype) -> float:
 def _drawn_layer(size: int, heads: int, inner: int) -> tuple[Layer, Ranges]:
     """Return a layer with random weights, and ranges of its products."""
     draws = torch.Generator().manual_seed(0)
-    layer = Layer(ModelConfig(hidden_size=size, num_attention_heads=heads, intermediate_size=inner)).eval()
+    with torch.device("cpu"):
+        layer = Layer(ModelConfig(hidden_size=size, num_attention_heads=heads, intermediate_size=inner)).float().eval()
     for parameter in layer.parameters():
-        parameter.copy_(torch.randn(parameter.shape, generator=draws) * 0.8 * size**-0.5)
+        parameter.copy_(_drawn(draws, *parameter.shape) * 0.8 * size**-0.5)
     for norm in (layer.attention_norm, layer.ffn_norm):
         assert norm is not None
         norm.weight.add_(1.0)
     products = layer.attention.qkv, layer.attention.out, layer.ffn.up, layer.ffn.down
-    high = [torch.full((one.weight.shape[1],), 4.0) for one in products]
+    high = [one.weight.new_full((one.weight.shape[1],), 4.0) for one in products]
     return layer, {weight_key(one.weight): ActivationRange(-end, end) for one, end in zip(products, high, strict=True)}
+
+
+def _drawn(draws: torch.Generator, *shape: int) -> Tensor:
+    """Return random numbers in float32 on the CPU, whatever torch's defaults are."""
+    return torch.randn(shape, generator=draws, dtype=torch.float32, device="cpu")
