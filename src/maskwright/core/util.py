@@ -30,9 +30,10 @@ def keep_to_quota() -> None:
     More threads than the quota pause each other. No effect if the quota is at least the physical cores, or if
     OMP_NUM_THREADS is set.
     """
-    siblings = {path.read_text(encoding="utf-8") for path in CORES.glob("cpu[0-9]*/topology/thread_siblings_list")}
-    if _quota() < (len(siblings) or os.cpu_count() or 1):
-        os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
+    if math.isfinite(quota := _quota()):
+        siblings = {path.read_text(encoding="utf-8") for path in CORES.glob("cpu[0-9]*/topology/thread_siblings_list")}
+        if quota < (len(siblings) or os.cpu_count() or 1):
+            os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
 
 
 def _quota() -> float:
