@@ -18,6 +18,7 @@ import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 from textwrap import shorten
 from typing import Any
 
@@ -122,6 +123,7 @@ def main() -> None:
         ]
         seeds = [mw.TextClassifier(start or model, random_state=seed, **tuning) for seed in range(chosen.seeds)]
         systems.append(contend(f"{own}, fine-tuned", seeds, rows))
+        rmtree(output / "classifier", ignore_errors=True)  # of an earlier run
         seeds[-1].save(output / "classifier")
     if start:
         systems.append(zero_shot(start, rows))
