@@ -145,10 +145,11 @@ def test_weights_that_move_in_memory_and_defaults_of_torch_change_nothing(monkey
     model.share_memory()
     assert torch.equal(hidden(model, batch), wanted)
     monkeypatch.setattr(native, "_time", lambda library, precision: 1.0)
+    usual = [native.missing.__wrapped__(precision) for precision in PRECISIONS.values()]
     try:
         torch.set_default_dtype(torch.bfloat16)
         torch.set_default_device("meta")
-        assert native.missing.__wrapped__(torch.float32) is native.missing.__wrapped__(torch.int8) is None
+        assert [native.missing.__wrapped__(precision) for precision in PRECISIONS.values()] == usual
     finally:
         torch.set_default_dtype(torch.float32)
         torch.set_default_device(None)
