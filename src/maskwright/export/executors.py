@@ -26,6 +26,7 @@ from ..core.progress import note
 from ..core.util import AUTO, OWN, cache_folder, plural
 from ..data.batch import Batch
 from ..hub.folders import description_files, load_model
+from ..inference.engine.choice import choose_layers
 from ..inference.ready import place
 from ..models.device import resolve_precision
 from ..models.model import Model
@@ -143,8 +144,9 @@ def _measured(model: str | Path, precision: str, head: Head) -> Mapping[str, flo
     """Milliseconds of a short text with each executor, from the cache or measured now."""
     names = installed()
     versions = [metadata.version(name) for name in names]
-    threads = torch.get_num_threads()
-    path = cache_folder(GRAPHS) / _key(model, head, AUTO, precision, str(threads), *names, *versions) / MEASURED
+    threads, cpu = torch.get_num_threads(), torch.device("cpu")
+    layers = choose_layers(resolve_precision(precision, cpu), cpu).products  # a compiler may come later
+    path = cache_folder(GRAPHS) / _key(model, head, AUTO, precision, str(threads), layers, *names, *versions) / MEASURED
     if before := _read(path):
         return cast(dict[str, float], before["milliseconds"])
     found = {OWN: _time(place(load_model(str(model))[0], "cpu", precision))}
