@@ -26,7 +26,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keeps a share of the slow tests: another one each day, the same on every machine."""
+    """Keeps a fraction of the slow tests: another one each day, the same on every machine."""
     shares = config.getoption("--share")
     today = datetime.datetime.now(tz=datetime.UTC).toordinal()
     left = {

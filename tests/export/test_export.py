@@ -281,7 +281,7 @@ def test_half_precision_is_as_close_at_every_distance(name, longest, tmp_path):
 @pytest.mark.compatibility(
     "openvino 2026.4.1",
     theirs="save_model rounds rotary frequencies to float16: cosine similarities of long texts are wrong by 1",
-    ours="Cosines and sines are tables in the graph, so only they are rounded",
+    ours="The rotation angles are tables in the graph, so only they are rounded",
 )
 def test_an_openvino_graph_in_half_precision_keeps_rotary_positions(tmp_path):
     openvino = pytest.importorskip("openvino", reason="openvino is not installed")

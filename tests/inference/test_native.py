@@ -1,6 +1,7 @@
 """Layers in C++: the numbers of the modules, the same bits in every pack, and a reason wherever they are not used."""
 
 import copy
+import shutil
 import stat
 import threading
 
@@ -249,7 +250,7 @@ def test_what_cannot_be_compared_has_a_reason(anew, monkeypatch):
 
 
 def test_without_a_compiler_the_products_of_torch_are_used(anew, monkeypatch):
-    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "there is no C++ compiler on the path (g++, clang++, c++)" in missing(torch.float32)
     model = with_engine(build(ModelConfig(**USUAL)).eval(), "fp32")
     assert not uses_native(model)
@@ -275,7 +276,7 @@ def test_a_compiler_that_fails_leaves_nothing_and_its_reason(script, anew, monke
     compiler = tmp_path / "c++"
     compiler.write_text(f"#!/bin/sh\n{script}\n")
     compiler.chmod(0o755)
-    monkeypatch.setattr(native.shutil, "which", lambda name: str(compiler))
+    monkeypatch.setattr(shutil, "which", lambda name: str(compiler))
     reason = missing(torch.float32)
     assert ("no such header" if "header" in script else "cannot be used") in reason
     assert not list(anew.iterdir())

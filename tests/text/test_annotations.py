@@ -132,7 +132,7 @@ CLASSES = {
 
 @pytest.fixture
 def file(tmp_path):
-    """Writes a file: JSON, JSON lines or text, by its name; brat's text beside it."""
+    """Writes a file: JSON, JSON lines or text, by its name; with brat's text as a second file."""
 
     def write(name, content, text=TEXT):
         path = tmp_path / name

@@ -1,16 +1,17 @@
-"""Small functions of every part: CPU cores, the cache, counts and texts of messages, settings of the device."""
+"""Small functions of every part: the machine, counts and texts of messages, settings of the device."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Literal
 
 from .config import HARDWARE, Setting
 
-# -- The machine: CPU cores this process may use, the folder of its cache --------------------------------------------
+# -- The machine: CPU cores this process may use, its C++ compiler, the folder of its cache --------------------------
 
 
 GROUPS, OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -57,6 +58,14 @@ def _quota() -> float:
             except (OSError, ValueError):  # the group of another container, or another system
                 continue
     return min(found)
+
+
+COMPILERS = ("g++", "clang++", "c++")
+
+
+def cpp_compiler() -> str | None:
+    """Returns the path of the C++ compiler, or None."""
+    return next(filter(None, map(shutil.which, COMPILERS)), None)
 
 
 def cache_folder(kind: str) -> Path:

@@ -393,7 +393,7 @@ class SelfAttention(nn.Module):
         qkv_bias: Whether the q, k, v projection has a bias (if `bias`); key_bias: whether its keys have one.
         query_scale: Factor applied to the queries, and so to all scores.
         upcast: Compute attention in float32 for half-precision inputs.
-        has_global: Whether global tokens have a projection of their own (nn/sparse.py).
+        has_global: Whether global tokens have a separate projection (nn/sparse.py).
     """
 
     def __init__(

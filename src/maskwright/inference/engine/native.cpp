@@ -71,7 +71,7 @@ static inline V reciprocal(V x) {
 }
 
 // x Phi(x), by the error function of Abramowitz and Stegun (7.1.26), absolute error 1.5e-7.
-static inline V exact_gelu(V x) {
+static inline V gelu(V x) {
   V z = _mm512_mul_ps(_mm512_abs_ps(x), set(0.70710678f));
   V t = reciprocal(_mm512_fmadd_ps(z, set(0.3275911f), set(1.0f)));
   V p = set(1.061405429f);
@@ -91,6 +91,15 @@ static inline V gelu_tanh(V x) {
 enum Precision { FLOAT32, BFLOAT16, INT8 };
 enum Act { NONE, GELU, GELU_NEW, RELU };
 
+static inline V activate(V x, int act) {
+  switch (act) {
+    case GELU: return gelu(x);
+    case GELU_NEW: return gelu_tanh(x);
+    case RELU: return _mm512_max_ps(x, _mm512_setzero_ps());
+    default: return x;
+  }
+}
+
 // -- Numbers of one precision: how they are multiplied, and how 16 float32 numbers are stored as input of a product --
 
 struct F32 {
@@ -104,10 +113,8 @@ struct F32 {
     return _mm512_add_ps(sum, _mm512_loadu_ps(p.bias + column));
   }
   static void store(char* to, V x, const Product&, int) { _mm512_storeu_ps(to, x); }
-  static V gelu(V x) { return exact_gelu(x); }
 };
 
-#ifdef __AVX512BF16__
 struct BF16 : F32 {
   static constexpr int SIZE = 2;
   static void add(Sum& sum, int group, __m512i w) {
@@ -117,9 +124,7 @@ struct BF16 : F32 {
     _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh(x));
   }
 };
-#endif
 
-#ifdef __AVX512VNNI__
 struct Int8 {
   typedef int Sum __attribute__((vector_size(64)));
   static constexpr int SIZE = 1;
@@ -136,25 +141,7 @@ struct Int8 {
     __m512i n = _mm512_cvtps_epi32(_mm512_max_ps(y, _mm512_setzero_ps()));
     _mm_storeu_si128((__m128i*)to, _mm512_cvtusepi32_epi8(n));
   }
-  // Phi as an odd polynomial on [-4, 4] plus 1/2: absolute error 2e-4, a fraction of a step of 8 bits.
-  static V gelu(V x) {
-    V z = _mm512_max_ps(_mm512_min_ps(x, set(4.0f)), set(-4.0f)), t = _mm512_mul_ps(z, z), p = set(2.27814024e-8f);
-    for (float c : {-1.59860021e-6f, 4.79554733e-5f, -8.14014985e-4f, 8.77238574e-3f, -6.45731048e-2f, 0.397883345f})
-      p = _mm512_fmadd_ps(p, t, set(c));
-    return _mm512_mul_ps(x, _mm512_fmadd_ps(p, z, set(0.5f)));
-  }
 };
-#endif
-
-template <class P>
-static inline V activate(V x, int act) {
-  switch (act) {
-    case GELU: return P::gelu(x);
-    case GELU_NEW: return gelu_tanh(x);
-    case RELU: return _mm512_max_ps(x, _mm512_setzero_ps());
-    default: return x;
-  }
-}
 
 // -- Matrix products -------------------------------------------------------------------------------------------------
 
@@ -365,12 +352,8 @@ struct Team {
 #pragma omp barrier
     }
   }
-  // This thread's share of n, in multiples of `unit`.
-  std::pair<int, int> share(int n, int unit = 1) const {
-    int units = (n + unit - 1) / unit;
-    return {std::min(n, (int)((int64_t)units * rank / size) * unit),
-            std::min(n, (int)((int64_t)units * (rank + 1) / size) * unit)};
-  }
+  // This thread's share of n: its begin and end.
+  std::pair<int, int> share(int64_t n) const { return {n * rank / size, n * (rank + 1) / size}; }
 };
 
 template <class P>
@@ -500,7 +483,7 @@ struct Pass {
       for (int first = r0; first < r1; first += CHUNK) {
         int last = std::min(first + CHUNK, r1);
         multiply<P>(input(first, layer.up), last - first, layer.up, u0, u1, [&](int row, int column, auto sum) {
-          V x = activate<P>(P::value(sum, layer.up, column), e.act);
+          V x = activate(P::value(sum, layer.up, column), e.act);
           P::store(b.inner + ((first + row) * inner_size + column) * P::SIZE, x, layer.down, column);
         });
         wait();
@@ -586,12 +569,8 @@ extern "C" bool encode(const Layer* layers, int64_t num_layers, int64_t precisio
       tokens += runs[2 * i + 1];
     }
   switch (precision) {
-#ifdef __AVX512BF16__
     case BFLOAT16: return encode_all<BF16>(encoder, hidden, sequences, tokens, states, threads);
-#endif
-#ifdef __AVX512VNNI__
     case INT8: return encode_all<Int8>(encoder, hidden, sequences, tokens, states, threads);
-#endif
     default: return encode_all<F32>(encoder, hidden, sequences, tokens, states, threads);
   }
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from torch import Tensor, nn
 from ...core.errors import InputError, MaskwrightError
 from ...core.progress import note
 from ...core.storage import private_folder
-from ...core.util import cache_folder
+from ...core.util import COMPILERS, cache_folder, cpp_compiler
 from ...models.config import ModelConfig
 from ...models.device import cpu_has
 from ...models.transformer import Layer, Transformer
@@ -43,7 +42,6 @@ from .operators import FUSED_INT8
 SOURCE = Path(__file__).with_name("native.cpp")
 READY = SOURCE.with_suffix(".so")  # compiled beforehand, as in the image of deploy/Dockerfile
 SWITCH = "MASKWRIGHT_NATIVE"  # environment variable: "off" for torch's operators
-COMPILERS = ("g++", "clang++", "c++")
 SETS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mavx512vnni")
 OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp", *SETS)
 # Instruction sets, as torch names them: those that every precision needs, and that of one.
@@ -243,7 +241,7 @@ def _compiled() -> Path:
     path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + ' '.join(OPTIONS).encode()).hexdigest()[:32]}.so"
     if path.is_file():
         return path
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    compiler = cpp_compiler()
     if not sys.platform.startswith("linux") or compiler is None:
         raise InputError(f"there is no C++ compiler on the path ({', '.join(COMPILERS)})")
     note(f"compiling the layers of encoders, once (a few seconds): {path}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch import nn
 from ...core import registry
 from ...core.config import check
 from ...core.errors import ConfigError, InputError
+from ...core.util import cpp_compiler
 from ...data.batch import Batch, Deal, everything
 from ...data.shards import TextsInMemory, TokenShards
 from ...models.config import ModelConfig
@@ -256,7 +256,7 @@ def missing_compiler(device: torch.device) -> str | None:
         return None if find_spec("triton") is not None else "Triton is not installed (torch for Linux brings it)"
     if device.type != "cpu":
         return f"torch.compile is not used on {device.type}"
-    if sys.platform == "win32" or not any(shutil.which(name) for name in ("g++", "clang++", "c++")):
+    if sys.platform == "win32" or cpp_compiler() is None:
         return "there is no C++ compiler on the path"
     return None
 
