@@ -10,6 +10,11 @@ from maskwright.core import util
 VERSION_1 = {"cpu/a/cpu.cfs_quota_us": "150000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}
 
 
+@pytest.mark.compatibility(
+    "torch 2.13.0, tokenizers 0.23.3",
+    theirs="With a CPU quota, tokenizers starts as many threads as the quota, torch one for each core of the machine",
+    ours="Commands limit torch to the quota, unless --threads or OMP_NUM_THREADS is given; doctor states both numbers",
+)
 @pytest.mark.parametrize(
     ("own", "files", "quota"),
     [
