@@ -61,14 +61,21 @@ def trainer(model: str, texts: list[str], labels: list[int], bf16: bool) -> None
         Trainer(network, arguments, train_dataset=rows, data_collator=collator).train()
 
 
-def loop(model: str, texts: list[str], labels: list[int], attention: str = "sdpa", compiled: bool = False) -> None:
-    """A plain loop: bfloat16, rows of like length, fused AdamW."""
+def loop(
+    model: str,
+    texts: list[str],
+    labels: list[int],
+    attention: str = "sdpa",
+    compiled: bool = False,
+    bf16: bool = True,
+) -> None:
+    """A plain loop: rows of like length, fused AdamW; bfloat16 by autocast."""
     tokenizer, network = _theirs(model, attention)
     network.train()
     run = torch.compile(network, dynamic=True) if compiled else network
     optimizer = torch.optim.AdamW(network.parameters(), lr=LR, weight_decay=WEIGHT_DECAY, fused=True)
     for batch in _batches(_ids(tokenizer, texts), labels):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             loss = run(**batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -107,6 +114,7 @@ CONTENDERS = {
     "trainer-bf16": lambda *rows: trainer(*rows, bf16=True),
     "loop": loop,
     "loop-math": lambda *rows: loop(*rows, attention="eager"),
+    "loop-math-fp32": lambda *rows: loop(*rows, attention="eager", bf16=False),
     "loop-compiled": lambda *rows: loop(*rows, compiled=True),
 }
 

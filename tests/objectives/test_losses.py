@@ -290,7 +290,7 @@ def test_the_form_of_examples_is_not_scored(name):
         logits[:, is_special] = -1e4
         logits[is_special[labels], labels[is_special[labels]]] = 1e4
         for key, value in objective.scorer.score(logits, labels).sums().items():
-            sums[key] = sums.get(key, 0.0) + value
+            sums[key] = sums.get(key, 0.0) + float(value)
     means = mean_scores(sums)
     assert means["accuracy"] == means["baseline"]
     assert means["scored_loss"] == pytest.approx(means["baseline_loss"], rel=1e-5)

@@ -119,12 +119,12 @@ class Batch:
     @cached_property
     def first_tokens(self) -> Tensor:
         """Index of each sequence's first token in the pack: int64 [sequences]."""
-        return self.cu_seqlens[:-1].long().to(self.input_ids.device)
+        return self.ends.offsets[:-1].long()
 
     @cached_property
     def last_tokens(self) -> Tensor:
         """Index of each sequence's last token in the pack: int64 [sequences]. Sequences must not be empty."""
-        return self.cu_seqlens[1:].long().to(self.input_ids.device) - 1
+        return self.ends.offsets[1:].long() - 1
 
     def with_labels(self, **labels: Tensor) -> Batch:
         """Returns the pack with these labels added."""
@@ -138,14 +138,17 @@ class Batch:
         device = torch.device(device)
         if device == self.input_ids.device:
             return self
-        is_gpu = device.type == "cuda"
+
+        def pinned(tensor: Tensor) -> Tensor:
+            return tensor.pin_memory() if device.type == "cuda" and not tensor.is_cuda else tensor
 
         def move(tensor: Tensor) -> Tensor:
-            return (tensor.pin_memory() if is_gpu and not tensor.is_cuda else tensor).to(device, non_blocking=True)
+            return pinned(tensor).to(device, non_blocking=True)
 
         return replace(
             self,
             input_ids=move(self.input_ids),
+            cu_seqlens=pinned(self.cu_seqlens),
             position_ids=move(self.position_ids),
             token_type_ids=None if self.token_type_ids is None else move(self.token_type_ids),
             places=None if self.places is None else move(self.places),

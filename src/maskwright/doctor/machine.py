@@ -13,7 +13,8 @@ import torch
 from ..core.util import AUTO, OWN, usable_cores
 from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose, choose_layers
-from ..models.device import DTYPES, bf16_time, instruction_sets, resolve_device, resolve_precision
+from ..models.device import DTYPES, bf16_time, resolve_device, resolve_precision
+from ..nn.native.library import instruction_sets
 from ..nn.attention import missing
 from ..train.pretraining.job import WORTH_STEPS, choose_compiling
 

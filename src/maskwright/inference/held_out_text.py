@@ -187,7 +187,7 @@ def score_text(
                     sums[f"{name} labels"] += count
                     sums[f"{name} loss"] += float(outcome.losses[name])
                     for key, value in outcome.scores[name].sums().items():
-                        scored[name][key] += value
+                        scored[name][key] += float(value)
                 examples += len(batch)
                 progress.update(int(100 * share))
     return TextScore(examples, int(sums[f"{objective.words} labels"]), _metrics(objective.words, sums, scored))

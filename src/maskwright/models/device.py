@@ -11,6 +11,7 @@ from time import perf_counter
 import torch
 
 from ..core.errors import ConfigError
+from ..nn.native.library import cpu_has
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # oneDNN compiles and caches code for every matrix shape, half a megabyte each, and so does the layer through which
@@ -125,15 +126,3 @@ def bf16_time() -> float | None:
                 torch.nn.functional.linear(weight[:128], weight)
                 times[dtype].append(perf_counter() - start)
     return min(times[torch.bfloat16][1:]) / min(times[torch.float32][1:])
-
-
-def cpu_has(name: str) -> bool:
-    """Whether the CPU has an instruction set, such as "amx_bf16"; False if torch does not report it."""
-    return name in instruction_sets()
-
-
-@cache
-def instruction_sets() -> frozenset[str]:
-    """Returns the CPU instruction sets that torch reports; none if unknown."""
-    ask = getattr(torch.cpu, "get_capabilities", None)  # missing in older releases of torch
-    return frozenset() if ask is None else frozenset(name for name, has in ask().items() if has is True)

@@ -34,7 +34,7 @@ from ..nn.attention import (
 from ..nn.cache import KeyValueCache, Where
 from ..nn.disentangled import Convolution, PositionProjections, PositionVectors
 from ..nn.embeddings import Embeddings, packed_token_dropout
-from ..nn.layers import NORMS, FeedForward, LayerNorm, Linear, dropout
+from ..nn.layers import NORMS, FeedForward, LayerNorm, Linear, add_and_norm, dropout
 from ..nn.positions import (
     Angles,
     RelativeBias,
@@ -418,16 +418,16 @@ class Layer(nn.Module):
 
     def _attended(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """Add and, post-norm, norm. All [tokens, hidden]."""
-        hidden = hidden + dropout(attended, self.after_attention, self.training)
         if self.is_pre:
-            return hidden
+            return hidden + dropout(attended, self.after_attention, self.training)
         assert self.attention_norm is not None
-        result: Tensor = self.attention_norm(hidden)
-        return result
+        return add_and_norm(hidden, attended, self.attention_norm, self.after_attention, self.training)
 
     def _feed(self, hidden: Tensor) -> Tensor:
         """Feed-forward, add and norm. [tokens, hidden], like the result."""
         inner = self.ffn(self.ffn_norm(hidden) if self.is_pre else hidden)
+        if not self.is_pre and self.adapters is None:
+            return add_and_norm(hidden, inner, self.ffn_norm, self.after_ffn, self.training)
         hidden = hidden + dropout(inner, self.after_ffn, self.training)
         if self.adapters is not None:
             norm = self.norm_of_adapter

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from .layers import Function, Linear, dropout, preserve_generators
+from .native import training as training_kernels
 
 # -- Runs: neighboring sequences of equal length in a pack -----------------------------------------------------------
 
@@ -307,6 +308,9 @@ def attend(
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
+    is_usual = qkv.requires_grad and not want_weights and fused is None
+    if is_usual and hidden // num_heads in training_kernels.HEAD_SIZES and training_kernels.fits(qkv):
+        return training_kernels.attend(qkv, runs, num_heads, dropout_probability, causal), None
     parts: list[tuple[Group | Run, bool]] = []  # with whether it is fused
     for part in _parts(qkv, runs, num_heads, want_weights, fused):
         if isinstance(part, Group):

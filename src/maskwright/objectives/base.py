@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import torch
 from torch import nn
 
 from ..core.errors import InputError
@@ -212,17 +213,21 @@ class Objective(ABC):
         """Packs the examples as they are, shortest first; returns their order: int64 [sequences]."""
         rows = [self._row(documents, example) for example in examples]
         order = order_by_length([len(ids) for ids, _ in rows])
-        return Batch.from_sequences([rows[index][0] for index in order], [rows[index][1] for index in order]), order
+        rows = [rows[index] for index in order]
+        batch = Batch.from_sequences([ids for ids, _ in rows])
+        if all(second == len(ids) for ids, second in rows):
+            return batch, order
+        seconds = np.repeat([second for _, second in rows], batch.lengths)
+        return replace(batch, token_type_ids=(batch.position_ids >= torch.from_numpy(seconds)).long()), order
 
-    def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and segment ids of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP]."""
+    def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, int]:
+        """Ids of [CLS] A [SEP], or of [CLS] A [SEP] B [SEP], and where the second segment begins, or would."""
         a = documents.document_tokens(example.a_document)[example.a_start : example.a_stop]
         has_pair = example.b_start != example.b_stop
         b = documents.document_tokens(example.b_document)[example.b_start : example.b_stop] if has_pair else a[:0]
         middle = len(a) + 1  # of the first [SEP]
         ids = np.empty(middle + 1 + (len(b) + 1 if has_pair else 0), dtype=np.int64)
         ids[0], ids[1:middle], ids[middle] = self.recipe.cls_id, a, self.recipe.sep_id
-        types = np.zeros(len(ids), dtype=np.int64)
         if has_pair:
-            ids[middle + 1 : -1], ids[-1], types[middle + 1 :] = b, self.recipe.sep_id, 1
-        return ids, types
+            ids[middle + 1 : -1], ids[-1] = b, self.recipe.sep_id
+        return ids, middle + 1

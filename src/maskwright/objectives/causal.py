@@ -188,7 +188,7 @@ class NextTokenPrediction(Objective):
         targets = is_target.nonzero().squeeze(1)  # [labels]
         return batch.with_labels(clm_positions=targets - 1, clm=batch.input_ids[targets])
 
-    def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, np.ndarray]:
+    def _row(self, documents: Tokens, example: Example) -> tuple[np.ndarray, int]:
         """Ids of a part of a text with its special tokens; all of one segment."""
         if self.recipe.frames:
             return super()._row(documents, example)
@@ -196,7 +196,7 @@ class NextTokenPrediction(Objective):
         before = [self.recipe.cls_id] if example.a_start == 0 else []
         after = [self.recipe.sep_id] if self._ends_text(documents, example) else []
         ids = np.concatenate([before, tokens, after]).astype(np.int64)
-        return ids, np.zeros(len(ids), dtype=np.int64)
+        return ids, len(ids)
 
     @staticmethod
     def _ends_text(documents: Tokens, example: Example) -> bool:

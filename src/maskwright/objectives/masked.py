@@ -91,27 +91,27 @@ class Masker:
         counts = np.bincount(sequence, minlength=len(lengths))
         # Stochastic rounding keeps the fraction at `rate` for short sequences too.
         wanted = np.maximum(np.floor(counts * self.rate + rng.random(len(lengths))), 1)
-        unit = self._units(input_ids, candidates, sequence)
-        unit_sizes = np.bincount(unit)
-        order = np.lexsort((unit, rng.random(len(unit_sizes))[unit], sequence))
-        # In this order the tokens of a word are adjacent, words are shuffled, and sequences follow each other.
-        candidates, sequence, unit = candidates[order], sequence[order], unit[order]
-        rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[sequence]
-        opens_unit = np.ones(len(order), dtype=bool)
-        opens_unit[1:] = unit[1:] != unit[:-1]
-        unit_rank = rank[np.maximum.accumulate(np.where(opens_unit, np.arange(len(order)), 0))]
+        opens = self._opens_word(input_ids, candidates, sequence)
+        word, own = np.cumsum(opens) - 1, sequence[opens]  # the word of each candidate, the sequence of each word
+        sizes = np.bincount(word)
+        # Words are shuffled within their sequences. The stable order counts where a sum is rounded to the next integer.
+        order = np.argsort(own + rng.random(len(sizes)), kind="stable")
+        sizes, own = sizes[order], own[order]
+        before = np.cumsum(sizes) - sizes - (np.cumsum(counts) - counts)[own]  # tokens in earlier words of the sequence
         # A word is selected if at least half of it fits into the wanted number; the first one always is.
-        chosen = (unit_rank == 0) | (unit_rank + unit_sizes[unit] / 2 <= wanted[sequence])
-        return np.sort(candidates[chosen])
+        is_chosen = np.empty(len(order), dtype=bool)
+        is_chosen[order] = (before == 0) | (before + sizes / 2 <= wanted[own])
+        chosen: np.ndarray = candidates[is_chosen[word]]
+        return chosen
 
-    def _units(self, input_ids: np.ndarray, candidates: np.ndarray, sequence: np.ndarray) -> np.ndarray:
-        """Index of the word (whole-word masking) or token of each candidate: int64 [candidates]."""
+    def _opens_word(self, input_ids: np.ndarray, candidates: np.ndarray, sequence: np.ndarray) -> np.ndarray:
+        """Whether each candidate is the first token of its word (whole-word masking), else all: bool [candidates]."""
         if self.continues_word is None:
-            return np.arange(len(candidates))
-        opens = ~self.continues_word[input_ids[candidates]]
+            return np.ones(len(candidates), dtype=bool)
+        opens: np.ndarray = ~self.continues_word[input_ids[candidates]]
         opens[1:] |= (np.diff(candidates) != 1) | (np.diff(sequence) != 0)
         opens[:1] = True
-        return np.cumsum(opens) - 1
+        return opens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +166,7 @@ class MaskedLanguageModeling(Objective):
             "mlm": torch.from_numpy(masked.labels),
             **self._example_labels([examples[index] for index in order]),
         }
-        return Batch(
-            torch.from_numpy(masked.input_ids),
-            batch.cu_seqlens,
-            batch.position_ids,
-            batch.token_type_ids,
-            labels,
-        )
+        return replace(batch, input_ids=torch.from_numpy(masked.input_ids), labels=labels)
 
     def shown(self, model: nn.Module, batch: Batch, token_of: Callable[[int], str]) -> list[AuditedSequence]:
         return audit(batch, token_of, self.recipe.masker.mask_id)

@@ -32,19 +32,19 @@ class Score:
     loss: Tensor | None = None
     unigram_loss: Tensor | None = None
 
-    def sums(self) -> dict[str, float]:
-        """Returns the known sums as plain numbers: "scored", "correct", "constant 0", "constant 1", ..., "scored_loss"
-        and "unigram_loss".
+    def sums(self) -> dict[str, Tensor]:
+        """Returns the known sums, scalars: "scored", "correct", "constant 0", "constant 1", ..., "scored_loss" and
+        "unigram_loss".
         """
         found: dict[str, Tensor | None] = {"scored": self.labels, "correct": self.correct}
         found |= {"scored_loss": self.loss, "unigram_loss": self.unigram_loss}
         if self.constant is not None:
             found |= {f"constant {answer}": count for answer, count in enumerate(self.constant)}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def mean_scores(sums: dict[str, float]) -> dict[str, float]:
-    """Returns means of added `Score.sums`: "accuracy"; "baseline", the accuracy of the best constant prediction; for
+    """Returns means of added `Score.sums`, as numbers: "accuracy"; "baseline", the accuracy of the best constant prediction; for
     tokens also "scored_loss" and "baseline_loss", the cross-entropy of the unigram model.
     """
     count = max(sums["scored"], 1)
@@ -114,7 +114,8 @@ def _sum(values: Tensor, is_scored: Tensor | None) -> Tensor:
 
 def score_classes(predicted: Tensor, labels: Tensor, num_classes: int = 2) -> Score:
     """The score of predictions of a few classes. predicted, labels: int64 or bool [labels]."""
-    constant = torch.bincount(labels.long(), minlength=num_classes)
+    # without `bincount`, for which the host waits for a GPU
+    constant = torch.stack([(labels == number).sum() for number in range(num_classes)])
     return Score(torch.tensor(len(labels)), (predicted == labels).sum(), constant)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..core.errors import RunError
+from ..core.errors import RunError, TrainingError
 from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
@@ -28,11 +28,21 @@ from ..objectives.outcome import LossSums, mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
 from .distributed import Group, ProcessGroup, check_same
-from .optimizer import ADAM, RowGradients, adamw, set_learning_rate
+from .optimizer import ADAM, RowGradients, adamw, set_learning_rate, skip_unless_finite
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
-from .steps import Clock, LocalSteps, StopRequest, Totals, batch_flops, check_dealt, steps_of, stop_on_signals
+from .steps import (
+    Clock,
+    DeviceNumber,
+    LocalSteps,
+    StopRequest,
+    Totals,
+    batch_flops,
+    check_dealt,
+    steps_of,
+    stop_on_signals,
+)
 
 
 @dataclass(frozen=True)
@@ -94,31 +104,47 @@ class Job(Protocol):
 
 
 class Window:
-    """Sums since the last logged record. Checkpoints store them, so the log continues exactly."""
+    """Sums since the last logged record. Checkpoints store them, so the log continues exactly.
+
+    What a device computed is read when the sums are: the host does not wait for a GPU in every step.
+    """
 
     def __init__(self, sums: dict[str, float] | None = None) -> None:
-        self.sums: defaultdict[str, float] = defaultdict(float, sums or {})
+        self._sums: defaultdict[str, float] = defaultdict(float, sums or {})
+        self._unread: list[tuple[str, Tensor]] = []  # scalars to add
 
     def add(self, outcome: LossSums, tokens: int = 0) -> None:
-        self.sums["tokens"] += tokens
+        self._sums["tokens"] += tokens
         for part, count in outcome.counts.items():
-            self.sums[f"{part}/count"] += count
-            self.sums[f"{part}/loss"] += float(outcome.losses[part].detach())
+            self._sums[f"{part}/count"] += count
+            found = {"loss": outcome.losses[part].detach()}
             if part in outcome.correct:
-                self.sums[f"{part}/correct"] += float(outcome.correct[part])
-                self.sums[f"{part}/scored"] += count
+                self._sums[f"{part}/scored"] += count
+                found["correct"] = outcome.correct[part]
             if part in outcome.scores:
-                for name, value in outcome.scores[part].sums().items():
-                    self.sums[f"{part}/{name}"] += value
+                found |= outcome.scores[part].sums()
+            self._unread += [(f"{part}/{name}", value) for name, value in found.items()]
             if part in outcome.weights:
-                self.sums[f"{part}/weight"] = outcome.weights[part]
+                self._sums[f"{part}/weight"] = outcome.weights[part]
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """Waits for what is not read yet."""
+        alike: defaultdict[Any, list[tuple[str, Tensor]]] = defaultdict(list)
+        for name, value in self._unread:
+            alike[value.dtype, value.device].append((name, value))
+        self._unread.clear()
+        for group in alike.values():
+            for (name, _), number in zip(group, torch.stack([value for _, value in group]).tolist(), strict=True):
+                self._sums[name] += number
+        return self._sums
 
     @classmethod
     def merged(cls, parts: Sequence[Mapping[str, float]]) -> Window:
         merged = cls(dict(parts[0]))
         for part in parts[1:]:
             for name, value in part.items():
-                merged.sums[name] = value if name.endswith("/weight") else merged.sums[name] + value
+                merged._sums[name] = value if name.endswith("/weight") else merged._sums[name] + value
         return merged
 
     def means(self) -> dict[str, float]:
@@ -126,11 +152,12 @@ class Window:
         `mean_scores`.
         """
         means: dict[str, float] = {"loss": 0.0}
-        for part in sorted({key.partition("/")[0] for key in self.sums if "/" in key}):
-            count = max(self.sums[f"{part}/count"], 1)
-            means[f"{part}_loss"] = self.sums[f"{part}/loss"] / count
-            means["loss"] += self.sums.get(f"{part}/weight", 1.0) * means[f"{part}_loss"]
-            own = {key.partition("/")[2]: value for key, value in self.sums.items() if key.startswith(f"{part}/")}
+        sums = self.sums
+        for part in sorted({key.partition("/")[0] for key in sums if "/" in key}):
+            count = max(sums[f"{part}/count"], 1)
+            means[f"{part}_loss"] = sums[f"{part}/loss"] / count
+            means["loss"] += sums.get(f"{part}/weight", 1.0) * means[f"{part}_loss"]
+            own = {key.partition("/")[2]: value for key, value in sums.items() if key.startswith(f"{part}/")}
             if "correct" in own:
                 means |= {f"{part}_{name}": value for name, value in mean_scores(own).items()}
         return means
@@ -165,11 +192,16 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
         steps_of(job, group, stop, reduced, sharded) as steps,
         track(name, settings.steps, "steps", step) as progress,
     ):
-        clock = Clock()
+        clock, update = Clock(), None
         while step < settings.steps and not steps.is_done(job):
-            norm, tokens = _one_step(job, optimizer, steps, settings, step, window)
-            clock.add(tokens)
+            before, update = update, _one_step(job, optimizer, steps, settings, step, window)
+            if before is not None:
+                before.check()  # only now, so that a GPU has the next step to compute while the host waits
             step += 1
+            every = (settings.log_every, settings.evaluate_every, settings.checkpoint_every)
+            is_read = step == settings.steps or any(step % one == 0 for one in every) or stop.is_due
+            norm = update.check() if is_read or (run is not None and run.callbacks) else math.nan
+            clock.add(update.tokens)
             record: dict[str, Any] = {}
             if step % settings.log_every == 0 or step == settings.steps:
                 summed = Window.merged(group.gather(dict(window.sums)))
@@ -181,7 +213,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 if run is not None:
                     run.log(record)
             if run is not None and run.callbacks:
-                facts = (_rate(settings, step - 1), norm, tokens, read_only(record))
+                facts = (_rate(settings, step - 1), norm, update.tokens, read_only(record))
                 run.callbacks.call("on_step", job.model, StepFacts(run.path, step, settings.steps, *facts))
                 clock.skip()
             if step % settings.evaluate_every == 0 or step == settings.steps:
@@ -192,6 +224,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
+        if update is not None:
+            update.check()
         steps.end()
         if summary := steps.times.summary():
             note(summary)
@@ -215,10 +249,26 @@ def _check_processes(group: Group, job: Any, settings: LoopSettings) -> None:
         check_same(group, "settings of the training", {**asdict(settings), **facts})
 
 
+@dataclass
+class Update:
+    """The update of a step, which may not be computed yet. tokens: of the step; explain: the error if it failed."""
+
+    norm: DeviceNumber
+    tokens: int
+    explain: Callable[[], TrainingError]
+
+    def check(self) -> float:
+        """The norm of the gradient. Waits for it. Raises TrainingError if it is not finite; the weights are as before."""
+        norm = self.norm.read()
+        if not math.isfinite(norm):
+            raise self.explain()
+        return norm
+
+
 def _one_step(
     job: Job, optimizer: torch.optim.Optimizer, steps: LocalSteps, settings: LoopSettings, step: int, window: Window
-) -> tuple[float, int]:
-    """Forward, backward and update over the micro-batches of one step. Returns the gradient norm and the tokens."""
+) -> Update:
+    """Forward, backward and update over the micro-batches of one step; a GPU may still be computing them."""
     batches = steps.batches(job, step)
     counts: defaultdict[str, int] = defaultdict(int)
     counted = [batch for number, batch in batches if number >= 0]
@@ -233,23 +283,23 @@ def _one_step(
     steps.finish()
     trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     norm = steps.clip(trained, settings.clip_norm)
-    if not math.isfinite(norm):
 
-        def repeat() -> float:
-            optimizer.zero_grad(set_to_none=True)
-            _backward(job, batches, totals, settings.seed, step, LocalSteps(RowGradients([])))
-            return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
+    def repeat() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        _backward(job, batches, totals, settings.seed, step, LocalSteps(RowGradients([])))
+        return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
 
-        raise steps.explain(step, repeat)
+    update = Update(DeviceNumber(norm), tokens, lambda: steps.explain(step, repeat))
+    if not skip_unless_finite(optimizer, norm):
+        update.check()
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()
-    # The norm is the only synchronization with a GPU per step: these values are available without waiting.
     for outcome, (number, batch) in zip(outcomes, batches, strict=True):
         if number >= 0:
             window.add(outcome, batch.num_all_tokens)
     steps.clear()
     optimizer.zero_grad(set_to_none=True)
-    return norm, tokens
+    return update
 
 
 def _backward(

@@ -38,6 +38,19 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
         group["lr"] = lr
 
 
+def skip_unless_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> bool:
+    """Make the next step leave weights and moments as they are if `norm`, a scalar, is not finite.
+
+    The device decides, so that the host need not wait. Returns False, and changes nothing, for an optimizer that cannot
+    do it: only fused kernels can, and not those over parts of parameters (FSDP).
+    """
+    parameters = optimizer.param_groups[0]["params"] or optimizer.param_groups[-1]["params"]
+    if not optimizer.defaults["fused"] or type(parameters[0].data) is not Tensor:
+        return False
+    optimizer.found_inf = (~norm.isfinite()).float()  # type: ignore[attr-defined]  # read by torch's fused kernels
+    return True
+
+
 class RowGradients:
     """Gradients of embedding tables without a new dense tensor for each step, in training on a CPU.
 

@@ -171,6 +171,25 @@ class StepTimes:
         return f"{plural(len(computed), 'process', 'processes')}: {kinds} of the time; {straggler}; {memory}."
 
 
+class DeviceNumber:
+    """A number that a device computes. Reading it waits for nothing that is launched after this was made.
+
+    value: a scalar. `Tensor.item` would wait for everything that is launched, which leaves a GPU without work.
+    """
+
+    def __init__(self, value: Tensor) -> None:
+        self._value, self._is_there = value, None
+        if value.is_cuda:
+            self._value = torch.empty((), dtype=value.dtype, pin_memory=True).copy_(value, non_blocking=True)
+            self._is_there = torch.cuda.Event()
+            self._is_there.record()
+
+    def read(self) -> float:
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        return float(self._value)
+
+
 # -- Steps -----------------------------------------------------------------------------------------------------------
 
 
@@ -202,9 +221,9 @@ class LocalSteps:
         """After the last backward pass of a step: complete the gradients."""
         self.rows.spread()
 
-    def clip(self, trained: Sequence[Tensor], most: float) -> float:
-        """Limit the norm of the gradient; returns what it was."""
-        return float(nn.utils.clip_grad_norm_(trained, most))
+    def clip(self, trained: Sequence[Tensor], most: float) -> Tensor:
+        """Limit the norm of the gradient; returns what it was, a scalar."""
+        return nn.utils.clip_grad_norm_(trained, most)
 
     def whole(self) -> AbstractContextManager[None]:
         """Inside the block, the job's network has its weights in the first process."""
@@ -359,10 +378,11 @@ class ShardedSteps(SharedSteps):
     def finish(self) -> None:
         self.times.lap("compute")
 
-    def clip(self, trained: Sequence[Tensor], most: float) -> float:
+    def clip(self, trained: Sequence[Tensor], most: float) -> Tensor:
         with self.group.talking():
             norm: Any = nn.utils.clip_grad_norm_(trained, most)
-            return float(norm.full_tensor())
+            whole: Tensor = norm.full_tensor()
+            return whole
 
     def clear(self) -> None:
         super().clear()

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...models.device import cpu_has
+from ...nn.native.library import cpu_has
 from ...nn.attention import Executor, Run
 from ...nn.positions import Angles
 

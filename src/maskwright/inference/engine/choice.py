@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from ...core.errors import ConfigError
-from ...models.device import DTYPES, cpu_has, has_fast_bf16
+from ...models.device import DTYPES, has_fast_bf16
+from ...nn.native.library import cpu_has
 from . import operators
 from .int8 import ActivationRange, Int8Kernels, WeightKey
 from .layers import FloatKernels, KernelSet, PackedProduct, PlainProduct, RowProduct
@@ -51,8 +52,8 @@ def choose_layers(precision: str, device: torch.device) -> Choice:
     is_cpu, dtype = device.type == "cpu", torch.int8 if precision == "int8" else DTYPES[precision]
     reason = missing(dtype) if is_cpu else f"it is for CPUs, not {device.type}"
     if reason is not None:
-        return Choice("products", f"native.cpp is not used: {reason}")
-    return Choice("native", "native.cpp, compiled for this CPU, matches torch's operators here")
+        return Choice("products", f"layers.cpp is not used: {reason}")
+    return Choice("native", "layers.cpp, compiled for this CPU, matches torch's operators here")
 
 
 def float_kernels(dtype: torch.dtype, device: torch.device) -> KernelSet:

@@ -1,4 +1,4 @@
-"""Layers of encoders in C++ (native.cpp), compiled once per machine by the C++ compiler found there.
+"""Layers of encoders in C++ (nn/native/layers.cpp), compiled once per machine by the C++ compiler found there.
 
 Used for post-norm layers with full attention on x86 CPUs with AVX-512; in bfloat16 and int8 only without AMX, whose
 products torch computes faster. Without a compiler, or if a layer differs from torch's or is slower, `missing` returns
@@ -8,17 +8,8 @@ the reason and the layers use the products of layers.py.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import stat
-import subprocess
-import sys
-import tempfile
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path
-from threading import RLock
 from time import perf_counter
 from typing import TypeGuard
 
@@ -26,49 +17,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...core.errors import InputError, MaskwrightError
-from ...core.progress import note
-from ...core.storage import private_folder
-from ...core.util import COMPILERS, cache_folder, cpp_compiler
 from ...models.config import ModelConfig
-from ...models.device import cpu_has
 from ...models.transformer import Layer, Transformer
 from ...nn.attention import Run
 from ...nn.layers import LayerNorm, Linear, gelu, gelu_new, linear
+from ...nn.native.library import LOCK, address, cpu_has, library, numbers_of_runs, unsuitable
 from .int8 import ActivationRange, Int8Kernels, WeightKey, quantize, quantize_activated, weight_key
 from .layers import NAMES, Activation, FloatKernels, KernelSet, PackedProduct
 from .operators import FUSED_INT8
 
-SOURCE = Path(__file__).with_name("native.cpp")
-READY = SOURCE.with_suffix(".so")  # compiled beforehand, as in the image of deploy/Dockerfile
-SWITCH = "MASKWRIGHT_NATIVE"  # environment variable: "off" for torch's operators
-SETS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mavx512vnni")
-OPTIONS = ("-O2", "-std=c++17", "-shared", "-fPIC", "-fopenmp", *SETS)
-# Instruction sets, as torch names them: those that every precision needs, and that of one.
-REQUIRED = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl")
+# Instruction sets, as torch names them, that one precision needs.
 FOR_PRECISION = {torch.bfloat16: "avx512_bf16", torch.int8: "avx512_vnni"}
 PRECISIONS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 ACTIVATIONS: dict[Activation, int] = {linear: 0, gelu: 1, gelu_new: 2, F.relu: 3}
-PANEL, HEAD_SIZES = 32, (16, 32, 48, 64)  # sizes that native.cpp computes: multiples of PANEL; of a head
+PANEL, HEAD_SIZES = 32, (16, 32, 48, 64)  # sizes that layers.cpp computes: multiples of PANEL; of a head
 # Maximum difference of a small network from torch's operators in float32; its results have a standard deviation of 1.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.int8: 0.2}
 SLOWER = 1.2  # time relative to torch's products, without norms and attention, above which it is not used
-LOCK = RLock()  # threads compile and try it once
 
 Ranges = Mapping[WeightKey, ActivationRange]
 
 
 @cache
 def missing(precision: torch.dtype) -> str | None:
-    """Return why layers in this precision (torch.int8 for int8) cannot be computed by native.cpp; None if they can."""
+    """Return why layers in this precision (torch.int8 for int8) cannot be computed by layers.cpp; None if they can."""
     with LOCK:
         reason = _unsuitable(precision)
-        library = _library() if reason is None else reason
-        return library if isinstance(library, str) else _failure(library, precision)
+        found = library() if reason is None else reason
+        return found if isinstance(found, str) else _failure(found, precision)
 
 
 def _failure(library: ctypes.CDLL, precision: torch.dtype) -> str | None:
-    """Return what is wrong with the results or the speed of native.cpp; None if nothing."""
+    """Return what is wrong with the results or the speed of layers.cpp; None if nothing."""
     try:
         worst = _difference(library, precision)
         if not worst <= TOLERANCE[precision]:
@@ -80,17 +60,15 @@ def _failure(library: ctypes.CDLL, precision: torch.dtype) -> str | None:
 
 
 def _unsuitable(precision: torch.dtype) -> str | None:
-    """Return why this CPU, or the user, has no use for it."""
+    """Return why this CPU, or the user, has no use for it in this precision."""
     special = FOR_PRECISION.get(precision)
     amx = "amx_int8" if precision == torch.int8 else "amx_bf16"
     reasons = {
-        f"{SWITCH}=off": os.environ.get(SWITCH) == "off",
-        "it needs a CPU with AVX-512": not all(map(cpu_has, REQUIRED)),
         f"it does not compute in {str(precision).removeprefix('torch.')}": precision not in PRECISIONS,
         f"the CPU has no {special}": special is not None and not cpu_has(special),
         "torch's products are faster with AMX": special is not None and cpu_has(amx),
     }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+    return unsuitable() or next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | None:
@@ -105,19 +83,19 @@ def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | No
     is_full = config.attention == "full" and config.positions != "rotary" and encoder.convolution is None
     if not is_full or len(layers) != len(encoder.layers) or len(set(map(_settings_of, layers))) != 1:
         return None
-    if missing(precision) is not None or isinstance(library := _library(), str):
+    if missing(precision) is not None or isinstance(found := library(), str):
         return None
-    return NativeLayers(library, [layers[group] for group in encoder.layer_groups], precision, ranges)
+    return NativeLayers(found, [layers[group] for group in encoder.layer_groups], precision, ranges)
 
 
 class NativeLayers:
-    """The layers of an encoder, one after another. library: native.cpp, compiled; ranges: for int8, of each product."""
+    """The layers of an encoder, one after another. library: the C++ files, compiled; ranges: for int8, of each product."""
 
     def __init__(self, library: ctypes.CDLL, layers: Sequence[Layer], precision: torch.dtype, ranges: Ranges) -> None:
         self._encode, self._precision, self._ranges = library.encode, precision, ranges
-        self._kept: list[Tensor] = []  # whose addresses native.cpp has
+        self._kept: list[Tensor] = []  # whose addresses layers.cpp has
         rows = {layer: self._row(layer) for layer in dict.fromkeys(layers)}
-        table = [rows[layer] for layer in layers]  # [layers, fields of Layer in native.cpp]
+        table = [rows[layer] for layer in layers]  # [layers, fields of Layer in layers.cpp]
         self._table = torch.tensor(table, dtype=torch.int64, device="cpu")
         act, num_heads, head_size, eps = _settings_of(layers[0])
         numbers = PRECISIONS[precision], act, num_heads, head_size
@@ -130,15 +108,15 @@ class NativeLayers:
         """
         hidden = hidden.contiguous()
         states = hidden.new_empty((len(self._table), *hidden.shape)) if all_layers else None
-        sizes = array("q", [size for run in runs for size in (run.count, run.length)])
+        sizes = numbers_of_runs(runs)
         enough = self._encode(
-            ctypes.c_void_p(self._table.data_ptr()),
+            address(self._table),
             ctypes.c_int64(len(self._table)),
             *self._settings,
-            ctypes.c_void_p(hidden.data_ptr()),
-            ctypes.c_void_p(sizes.buffer_info()[0]),
+            address(hidden),
+            address(sizes),
             ctypes.c_int64(len(runs)),
-            None if states is None else ctypes.c_void_p(states.data_ptr()),
+            address(states),
             ctypes.c_int64(torch.get_num_threads()),
         )
         if not enough:
@@ -146,7 +124,7 @@ class NativeLayers:
         return hidden if states is None else states
 
     def _row(self, layer: Layer) -> list[int]:
-        """Return the fields of a Layer in native.cpp."""
+        """Return the fields of a Layer in layers.cpp."""
         attention, ffn = layer.attention, layer.ffn
         row = [field for one in (attention.qkv, attention.out, ffn.up) for field in self._product(one)]
         row += self._product(ffn.down, is_activated=NAMES.get(ffn.act) in FUSED_INT8)
@@ -156,7 +134,7 @@ class NativeLayers:
         return row
 
     def _product(self, product: Linear, is_activated: bool = False) -> list[int]:
-        """Return the fields of a Product in native.cpp. is_activated: its input is the output of an activation."""
+        """Return the fields of a Product in layers.cpp. is_activated: its input is the output of an activation."""
         weight, bias = product.weight.detach(), product.whole_bias
         size = [weight.shape[1], weight.shape[0]]
         if self._precision != torch.int8:
@@ -178,7 +156,7 @@ class NativeLayers:
 
 
 def _settings_of(layer: Layer) -> tuple[int, int, int, float]:
-    """Return the activation in native.cpp, number and size of the heads, and eps, which all layers must share."""
+    """Return the activation in layers.cpp, number and size of the heads, and eps, which all layers must share."""
     attention, heads = layer.attention, layer.attention.num_heads
     return ACTIVATIONS[layer.ffn.act], heads, attention.out.weight.shape[1] // heads, layer.ffn_norm.eps
 
@@ -207,57 +185,7 @@ def _is_supported(layer: nn.Module) -> TypeGuard[Layer]:
     )
 
 
-# -- Compiles native.cpp on first use, and tries it ------------------------------------------------------------------
-
-
-@cache
-def _library() -> ctypes.CDLL | str:
-    """Return native.cpp as a library, compiled into the user's cache if it is not there; or why there is none."""
-    try:
-        path = READY if READY.is_file() else _compiled()
-        if path != READY:
-            _check_owners(path)
-        library = ctypes.CDLL(str(path))
-        library.encode.restype = ctypes.c_bool
-        return library
-    except (OSError, RuntimeError, AttributeError, MaskwrightError) as error:  # RuntimeError: no home folder
-        return f"its library cannot be used ({error})"
-
-
-def _check_owners(path: Path) -> None:
-    """Raise InputError if another user could have put a file there."""
-    for one in (path, *path.parents):
-        found = one.stat()
-        is_open = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
-        if found.st_uid not in (0, os.geteuid()) or is_open:
-            raise InputError(f"{one} belongs to another user, or every user can write to it")
-
-
-def _compiled() -> Path:
-    """Return the library in the user's cache. Raises InputError if it cannot be compiled."""
-    folder = cache_folder("native")
-    private_folder(folder)
-    _check_owners(folder)
-    path = folder / f"{hashlib.sha256(SOURCE.read_bytes() + ' '.join(OPTIONS).encode()).hexdigest()[:32]}.so"
-    if path.is_file():
-        return path
-    compiler = cpp_compiler()
-    if not sys.platform.startswith("linux") or compiler is None:
-        raise InputError(f"there is no C++ compiler on the path ({', '.join(COMPILERS)})")
-    note(f"compiling the layers of encoders, once (a few seconds): {path}")
-    handle, name = tempfile.mkstemp(suffix=".so", dir=folder)
-    os.close(handle)
-    new = Path(name)
-    try:
-        command = [compiler, *OPTIONS, str(SOURCE), "-o", name]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        if done.returncode != 0 or not new.stat().st_size:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"exit code {done.returncode}"]
-            raise InputError(f"{compiler}: {lines[0].strip()[:200]}")
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-    return path
+# -- Tries it once in each process -----------------------------------------------------------------------------------
 
 
 @torch.inference_mode()

@@ -7,26 +7,11 @@
 // A product reads 4 bytes of a row at a time, a group: 1 float32, 2 bfloat16 or 4 uint8 numbers. Weights are packed as
 // [out_size / 32, groups, 32, group], so that two vectors hold one group of 32 outputs. The result of a row does not
 // depend on the other rows or on the number of threads, to the last bit.
-//
-// The multiplications are inline assembly, because GCC 12 copies the sums of such loops between registers.
 
-#include <immintrin.h>
-#include <omp.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-#include <vector>
-
-using V = __m512;
+#include "vectors.h"
 
 constexpr int PANEL = 32;   // outputs of one panel of packed weights
 constexpr int TILE = 12;    // rows whose sums stay in registers
-constexpr int QUERIES = 6;  // queries whose scores are computed together
 constexpr int CHUNK = 192;  // tokens whose intermediate results stay in the L2 cache
 constexpr int FEW = 24;     // rows per thread below which threads share the columns instead of the rows
 
@@ -51,19 +36,6 @@ struct Encoder {
   int64_t num_layers, act, num_heads, head_dim;
   float eps, scale;  // of the norms; of the scores
 };
-
-static inline V set(float x) { return _mm512_set1_ps(x); }
-
-// e^x for x <= 0, relative error below 2e-7: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Not a number stays one.
-static inline V exponential(V x) {
-  x = _mm512_max_ps(set(-110.0f), x);
-  V n = _mm512_roundscale_ps(_mm512_mul_ps(x, set(1.44269504f)), 0);
-  V r = _mm512_fnmadd_ps(n, set(0.693145752f), x);
-  r = _mm512_fnmadd_ps(n, set(1.42860677e-6f), r);
-  V p = set(1.0f / 720);
-  for (float c : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) p = _mm512_fmadd_ps(p, r, set(c));
-  return _mm512_scalef_ps(p, n);
-}
 
 static inline V reciprocal(V x) {
   V r = _mm512_rcp14_ps(x);
@@ -209,69 +181,6 @@ static void multiply(const char* x, int rows, const Product& p, int begin, int e
 
 // -- Attention -------------------------------------------------------------------------------------------------------
 
-// Transpose 16 x 16 numbers; rows after the first `rows` are 0.
-static inline void transpose(const float* from, int64_t stride, int rows, float* to, int64_t to_stride) {
-  V r[16], t[16];
-  for (int i = 0; i < 16; i++) r[i] = i < rows ? _mm512_loadu_ps(from + i * stride) : _mm512_setzero_ps();
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4)
-    for (int k = 0; k < 2; k++) {
-      __m512d a = _mm512_castps_pd(t[i + k]), b = _mm512_castps_pd(t[i + 2 + k]);
-      r[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-      r[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
-    }
-  for (int i = 0; i < 16; i += 8)
-    for (int k = 0; k < 4; k++) {
-      t[i + k] = _mm512_shuffle_f32x4(r[i + k], r[i + 4 + k], 0x88);
-      t[i + 4 + k] = _mm512_shuffle_f32x4(r[i + k], r[i + 4 + k], 0xdd);
-    }
-  for (int k = 0; k < 4; k++)
-    for (int j = 0; j < 2; j++) {
-      _mm512_storeu_ps(to + (4 * j + k) * to_stride, _mm512_shuffle_f32x4(t[4 * j + k], t[8 + 4 * j + k], 0x88));
-      _mm512_storeu_ps(to + (8 + 4 * j + k) * to_stride, _mm512_shuffle_f32x4(t[4 * j + k], t[8 + 4 * j + k], 0xdd));
-    }
-}
-
-// to[i, 16 v ..] = sum over k of a[i, k] * b[k, 16 v ..]
-template <int ROWS, int VECTORS>
-__attribute__((noinline)) static void small_product(const float* a, int64_t a_stride, const float* b, int64_t b_stride,
-                                                    int size, float* to, int64_t to_stride) {
-  V sums[ROWS][VECTORS];
-#pragma GCC unroll 8
-  for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) sums[i][v] = _mm512_setzero_ps();
-  for (const float* end = a + size; a < end; a++, b += b_stride) {
-    V w[VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) w[v] = _mm512_loadu_ps(b + 16 * v);
-#pragma GCC unroll 8
-    for (int i = 0; i < ROWS; i++) {
-      V x = set(a[i * a_stride]);
-#pragma GCC unroll 4
-      for (int v = 0; v < VECTORS; v++) asm("vfmadd231ps %2, %1, %0" : "+v"(sums[i][v]) : "v"(x), "v"(w[v]));
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < ROWS; i++)
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) _mm512_storeu_ps(to + i * to_stride + 16 * v, sums[i][v]);
-}
-
-template <int VECTORS, int ROWS = QUERIES>
-static inline void few_rows(int rows, const float* a, int64_t a_stride, const float* b, int64_t b_stride, int size,
-                            float* to, int64_t to_stride) {
-  if constexpr (ROWS > 0) {
-    if (rows == ROWS)
-      small_product<ROWS, VECTORS>(a, a_stride, b, b_stride, size, to, to_stride);
-    else
-      few_rows<VECTORS, ROWS - 1>(rows, a, a_stride, b, b_stride, size, to, to_stride);
-  }
-}
-
 // Replace scores by e^(scale (score - largest)) and return the inverse of their sum. width: length, rounded up to 16;
 // scores beyond the length become 0.
 static inline float softmax(float* scores, int length, int width, float scale) {
@@ -295,20 +204,13 @@ static void attend(const float* qkv, int64_t hidden, int length, float scale, fl
   constexpr int HEAD_DIM = 16 * VECTORS;
   int64_t stride = 3 * hidden;
   int width = (length + 15) / 16 * 16;
-  for (int k = 0; k < length; k += 16)
-    for (int d = 0; d < HEAD_DIM; d += 16)
-      transpose(qkv + hidden + k * stride + d, stride, length - k, scratch + (int64_t)d * width + k, width);
+  transposed<HEAD_DIM>(qkv + hidden, stride, length, scratch, width);
   float *scores = scratch + (int64_t)HEAD_DIM * width, context[QUERIES * HEAD_DIM];
   int64_t tiles = (length + QUERIES - 1) / QUERIES;
   for (int64_t t = 0; t < tiles; t++) {
-    int first = length * t / tiles, rows = length * (t + 1) / tiles - first, k = 0;
+    int first = length * t / tiles, rows = length * (t + 1) / tiles - first;
     const float* query = qkv + first * stride;
-    for (; k + 64 <= width; k += 64) few_rows<4>(rows, query, stride, scratch + k, width, HEAD_DIM, scores + k, width);
-    switch ((width - k) / 16) {
-      case 1: few_rows<1>(rows, query, stride, scratch + k, width, HEAD_DIM, scores + k, width); break;
-      case 2: few_rows<2>(rows, query, stride, scratch + k, width, HEAD_DIM, scores + k, width); break;
-      case 3: few_rows<3>(rows, query, stride, scratch + k, width, HEAD_DIM, scores + k, width); break;
-    }
+    scores_of(rows, query, stride, scratch, width, HEAD_DIM, scores);
     float factors[QUERIES];
     for (int i = 0; i < rows; i++) factors[i] = softmax(scores + i * width, length, width, scale);
     few_rows<VECTORS>(rows, scores, width, qkv + 2 * hidden, stride, length, context, HEAD_DIM);
@@ -319,30 +221,6 @@ static void attend(const float* qkv, int64_t hidden, int length, float scale, fl
 }
 
 // -- Layers ----------------------------------------------------------------------------------------------------------
-
-struct Sequence {
-  int start, length;
-};
-
-// Memory of one thread, kept for the next call unless it is large.
-struct Memory {
-  static constexpr size_t LARGE = 64 << 20;
-  std::unique_ptr<char, decltype(&free)> data{nullptr, free};
-  size_t size = 0;
-  // At least so many bytes; null if there is no memory.
-  char* get(size_t bytes) {
-    if (bytes > size) {
-      data.reset();
-      size = (bytes + 4095) / 4096 * 4096;
-      data.reset((char*)aligned_alloc(64, size));
-      if (data == nullptr) size = 0;
-    }
-    return data.get();
-  }
-  void shrink() {
-    if (size > LARGE) data.reset(), size = 0;
-  }
-};
 
 // The threads that compute one part of the batch together: this one's number, and how many.
 struct Team {
@@ -561,13 +439,8 @@ extern "C" bool encode(const Layer* layers, int64_t num_layers, int64_t precisio
                        int64_t head_dim, float eps, float scale, float* hidden, const int64_t* runs, int64_t num_runs,
                        float* states, int64_t threads) {
   const Encoder encoder{layers, num_layers, act, num_heads, head_dim, eps, scale};
-  std::vector<Sequence> sequences;
-  int tokens = 0;
-  for (int64_t i = 0; i < num_runs; i++)
-    for (int64_t k = 0; k < runs[2 * i]; k++) {
-      sequences.push_back({tokens, (int)runs[2 * i + 1]});
-      tokens += runs[2 * i + 1];
-    }
+  const std::vector<Sequence> sequences = sequences_of(runs, num_runs);
+  const int tokens = sequences.empty() ? 0 : sequences.back().start + sequences.back().length;
   switch (precision) {
     case BFLOAT16: return encode_all<BF16>(encoder, hidden, sequences, tokens, states, threads);
     case INT8: return encode_all<Int8>(encoder, hidden, sequences, tokens, states, threads);

@@ -1,0 +1,211 @@
+"""What layers compute besides matrix products in training, in C++ (training.cpp): attention, addition and norm, dropout.
+
+In float32 on CPUs with AVX-512. Dropout draws its seed from torch's default generator, and other elements than torch's
+operators would. Nothing depends on the number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .library import LOCK, address, library, numbers_of_runs, unsuitable
+
+HEAD_SIZES, MULTIPLE = (16, 32, 48, 64), 32  # sizes of a head; of a vector that is normalized
+LEVELS = 1 << 16  # of the probability of dropout
+ROWS = 64  # of training.cpp
+TOLERANCE = 1e-5  # largest difference from torch's operators; the values have a standard deviation of 1
+SLOWER = 1.2  # time relative to torch's operators, above which it is not used
+
+
+@cache
+def missing() -> str | None:
+    """Returns why training.cpp cannot be used here; None if it can."""
+    with LOCK:
+        reason = unsuitable()
+        if reason is not None or isinstance(reason := library(), str):
+            return reason
+        with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.inference_mode(False):
+            ours, wanted = (_try(attend_by, norm) for attend_by, norm in ((attend, add_and_norm), (_attend, _add_norm)))
+        worst = max(float((one - other).abs().max()) for one, other in zip(ours[0], wanted[0], strict=True))
+        if not worst <= TOLERANCE:
+            return f"it differs from torch's operators by {worst:.1e} on this CPU"
+        slower = ours[1] / wanted[1]
+        return f"it takes {slower:.2f} times as long as torch's operators on this CPU" if slower > SLOWER else None
+
+
+def fits(*vectors: Tensor) -> bool:
+    """Whether training.cpp computes with these: float32 on a CPU, and not while torch.compile reads the code."""
+    return (
+        all(one.device.type == "cpu" and one.dtype == torch.float32 for one in vectors)
+        and not torch.compiler.is_compiling()
+        and missing() is None
+    )
+
+
+def attend(
+    qkv: Tensor, runs: Sequence[Any], num_heads: int, dropout_probability: float = 0.0, causal: bool = False
+) -> Tensor:
+    """Self-attention within each sequence of a pack: the context, float [tokens, hidden]. See `nn.attention.attend`."""
+    context: Tensor = _Attention.apply(qkv.contiguous(), runs, num_heads, dropout_probability, causal)  # type: ignore[no-untyped-call]
+    return context
+
+
+def add_and_norm(
+    hidden: Tensor, added: Tensor, weight: Tensor, bias: Tensor, eps: float, dropout_probability: float = 0.0
+) -> Tensor:
+    """The layer norm of hidden + dropout(added). Both and the result: float [tokens, size]."""
+    vectors = hidden.contiguous(), added.contiguous()
+    result: Tensor = _AddAndNorm.apply(*vectors, weight, bias, eps, dropout_probability)  # type: ignore[no-untyped-call]
+    return result
+
+
+def dropout(x: Tensor, probability: float) -> Tensor:
+    """See `nn.layers.dropout`."""
+    result: Tensor = _Dropout.apply(x.contiguous(), probability)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _draws(probability: float) -> tuple[ctypes.c_uint64, ctypes.c_int64]:
+    """A seed, and the 16 bits below which an element is dropped."""
+    if probability == 0.0:
+        return ctypes.c_uint64(0), ctypes.c_int64(0)
+    seed = int(torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64))
+    return ctypes.c_uint64(seed), ctypes.c_int64(min(max(round(probability * LEVELS), 1), LEVELS - 1))
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """Calls a function of training.cpp with as many threads as torch uses."""
+    return getattr(library(), name)(*arguments, ctypes.c_int64(torch.get_num_threads()))
+
+
+class _Attention(torch.autograd.Function):
+    """Stores qkv, the context and a number for each row of weights."""
+
+    @staticmethod
+    def forward(
+        context: Any, qkv: Tensor, runs: Sequence[Any], num_heads: int, dropout_probability: float, causal: bool
+    ) -> Tensor:
+        """See `attend`."""
+        tokens, hidden = len(qkv), qkv.shape[1] // 3
+        result, logs = qkv.new_empty(tokens, hidden), qkv.new_empty(tokens, num_heads)
+        head_dim, context.runs = hidden // num_heads, numbers_of_runs(runs)
+        numbers = len(runs), num_heads, head_dim, causal
+        context.numbers = *map(ctypes.c_int64, numbers), ctypes.c_float(head_dim**-0.5), *_draws(dropout_probability)
+        _attend_in_cpp(qkv, result, logs, None, None, context)
+        context.save_for_backward(qkv, result, logs)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        """slope: float [tokens, hidden]. Returns that of qkv, [tokens, 3 * hidden]."""
+        qkv, result, logs = context.saved_tensors
+        gradient = torch.empty_like(qkv)
+        _attend_in_cpp(qkv, result, logs, slope.contiguous(), gradient, context)
+        return gradient, None, None, None, None
+
+
+def _attend_in_cpp(
+    qkv: Tensor, result: Tensor, logs: Tensor, slope: Tensor | None, gradient: Tensor | None, context: Any
+) -> None:
+    places = map(address, (qkv, result, logs, slope, gradient, context.runs))
+    if not _call("attend", *places, *context.numbers):
+        raise MemoryError(f"not enough memory for the attention of {len(qkv):,} tokens")
+
+
+class _AddAndNorm(torch.autograd.Function):
+    """Stores the sums, and two numbers for each."""
+
+    @staticmethod
+    def forward(
+        context: Any, hidden: Tensor, added: Tensor, weight: Tensor, bias: Tensor, eps: float, probability: float
+    ) -> Tensor:
+        """See `add_and_norm`."""
+        sums, result, stats = torch.empty_like(hidden), torch.empty_like(hidden), hidden.new_empty(len(hidden), 2)
+        context.numbers, context.draws = tuple(map(ctypes.c_int64, hidden.shape)), _draws(probability)
+        places = map(address, (hidden, added, weight, bias, sums, result, stats))
+        _call("add_norm", *places, *context.numbers, ctypes.c_float(eps), *context.draws)
+        context.save_for_backward(sums, stats, weight)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        """slope: float [tokens, size], as the gradients of hidden and added; those of weight and bias: [size]."""
+        sums, stats, weight = context.saved_tensors
+        tokens, size = sums.shape
+        slope, for_hidden, for_added = slope.contiguous(), torch.empty_like(sums), torch.empty_like(sums)
+        for_norm = sums.new_empty(-(-tokens // ROWS), 2, size)
+        places = map(address, (slope, sums, stats, weight, for_hidden, for_added, for_norm))
+        _call("add_norm_backward", *places, *context.numbers, *context.draws)
+        return for_hidden, for_added, *for_norm.sum(dim=0), None, None
+
+
+class _Dropout(torch.autograd.Function):
+    """Stores the seed."""
+
+    @staticmethod
+    def forward(context: Any, x: Tensor, probability: float) -> Tensor:
+        """x: any shape [...], as the result."""
+        context.draws = _draws(probability)
+        return _dropped(x, context.draws)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, slope: Tensor) -> tuple[Tensor, None]:
+        """slope: any shape [...], as the result."""
+        return _dropped(slope.contiguous(), context.draws), None
+
+
+def _dropped(x: Tensor, draws: tuple[ctypes.c_uint64, ctypes.c_int64]) -> Tensor:
+    result = torch.empty_like(x)
+    _call("drop", address(x), address(result), ctypes.c_int64(x.numel()), *draws)
+    return result
+
+
+# -- Tries it once in each process -----------------------------------------------------------------------------------
+
+_HEADS, _HEAD_SIZE = 12, 32
+
+
+def _attend(qkv: Tensor, runs: Sequence[Any], num_heads: int) -> Tensor:
+    """The same context by torch's operators."""
+    contexts = []
+    for run, part in zip(runs, qkv.split([run.count * run.length for run in runs]), strict=True):
+        query, key, value = part.view(run.count, run.length, 3, num_heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        weights = torch.softmax((query * query.shape[-1] ** -0.5) @ key.mT, dim=-1)
+        contexts.append((weights @ value).transpose(1, 2).reshape(len(part), -1))
+    return torch.cat(contexts)
+
+
+def _add_norm(hidden: Tensor, added: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(hidden + added, weight.shape, weight, bias, eps)
+
+
+def _try(attend_by: Callable[..., Tensor], norm: Callable[..., Tensor]) -> tuple[list[Tensor], float]:
+    """Both functions on random numbers: results and gradients, and the shortest time of some calls in seconds."""
+    draws, size = torch.Generator().manual_seed(0), _HEADS * _HEAD_SIZE
+    runs = [SimpleNamespace(count=count, length=length) for count, length in ((2, 3), (1, 37), (2, 40))]
+    tokens = sum(run.count * run.length for run in runs)
+    shapes = (tokens, 3 * size), (tokens, size), (size,), (size,), (tokens, size)
+    *inputs, slope = (torch.randn(shape, generator=draws, dtype=torch.float32, device="cpu") for shape in shapes)
+    inputs = [one.requires_grad_() for one in inputs]
+    times, found = [], list[Tensor]()
+    for _ in range(4):
+        start = perf_counter()
+        qkv, *others = inputs
+        result = norm(attend_by(qkv, runs, _HEADS), *others, 1e-12)
+        found = [result.detach(), *torch.autograd.grad(result, inputs, slope)]
+        times.append(perf_counter() - start)
+    return found, min(times)
+
