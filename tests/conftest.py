@@ -49,12 +49,12 @@ def data_folder():
 
 @pytest.fixture(scope="session", autouse=True)
 def layers_are_compiled():
-    """Layers in C++ are compiled before a test looks at the messages of the command that would do it first."""
+    """The C++ files are compiled before a test looks at the messages of the command that would do it first."""
     from maskwright.core.progress import be_silent
-    from maskwright.inference.engine.native import PRECISIONS, missing
+    from maskwright.nn.native.training import missing
 
     with be_silent():
-        missing(next(iter(PRECISIONS)))
+        missing()
 
 
 @pytest.fixture(autouse=True)

@@ -65,10 +65,11 @@ def test_doubtful_labels_of_a_file(maskwright, tmp_path):
 def test_the_machine_says_what_auto_picks_and_what_is_missing(as_json, maskwright):
     facts = as_json("doctor")
     assert facts["picked"]["device"] in ("cpu", "cuda", "mps") and facts["versions"]["torch"]
-    kinds = ("packed", "plain", "int8", "none")
-    assert all(one["products"] in kinds and one["why"] for one in facts["engine"].values())
+    products = ("packed", "plain", "int8", "none")
+    assert all(one["products"] in products and one["why"] for one in facts["engine"].values())
     assert all(one["products"] in ("native", "products") and one["why"] for one in facts["layers"].values())
-    assert {"attention", "layers", "batches", "small requests"} == set(facts["training"])
+    kinds = {"attention", "attention, norms and dropout in C++", "layers", "batches", "small requests"}
+    assert set(facts["training"]) == kinds
     assert all(one["picked"] and one["why"] for one in facts["training"].values())
     assert facts["processor"]["usable_cores"] >= 1 and all(isinstance(part, list) for part in facts["extras"].values())
     code, out, _ = maskwright("doctor")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from conventions.sources import REPOSITORY
-from maskwright.inference.engine import native
+from maskwright.nn.native import library
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 DEPLOY = REPOSITORY / "deploy"
@@ -60,9 +60,10 @@ def test_every_package_of_the_image_is_verified_and_every_copied_file_exists():
 
 def test_the_image_has_the_layers_in_c_plus_plus_where_they_are_looked_for():
     (step,) = [rest for one, rest in DOCKERFILE if one == "RUN" and "g++" in rest]
-    assert f"g++ {' '.join(native.OPTIONS)} /{native.SOURCE.name} -o /{native.READY.name};" in " ".join(step.split())
-    (copied,) = [rest.split()[-1] for one, rest in DOCKERFILE if one == "COPY" and native.READY.name in rest]
-    assert copied.endswith(str(native.READY.relative_to(native.READY.parents[3])))
+    sources = " ".join(f"/native/{one.name}" for one in library.SOURCES)
+    assert f"g++ {' '.join(library.OPTIONS)} {sources} -o /{library.READY.name};" in " ".join(step.split())
+    (copied,) = [rest.split()[-1] for one, rest in DOCKERFILE if one == "COPY" and library.READY.name in rest]
+    assert copied.endswith(str(library.READY.relative_to(library.READY.parents[3])))
 
 
 def test_the_dockerfile_has_no_findings():

@@ -26,6 +26,7 @@ from maskwright.models.model import Model
 from maskwright.models.presets import PRESETS, preset
 from maskwright.nn.attention import Run, attend
 from maskwright.nn.layers import ACTIVATIONS
+from maskwright.nn.native import library
 
 ragged = st.lists(st.integers(1, 16), min_size=1, max_size=8)
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
@@ -340,6 +341,6 @@ def test_bfloat16_is_automatic_where_the_cpu_is_faster_in_it(time, chosen, monke
 
 def test_the_time_of_bfloat16_is_measured_where_the_cpu_has_it(monkeypatch):
     for flags, is_measured in (({"avx512_bf16"}, True), ({"avx2"}, False)):
-        monkeypatch.setattr(device, "instruction_sets", lambda flags=flags: frozenset(flags))
+        monkeypatch.setattr(library, "instruction_sets", lambda flags=flags: frozenset(flags))
         time = device.bf16_time.__wrapped__()
         assert (time is not None and 0 < time < 1000) if is_measured else time is None

@@ -16,6 +16,7 @@ from maskwright.inference.ready import keep_private
 from maskwright.models.build import build
 from maskwright.models.config import ModelConfig
 from maskwright.models.model import Model
+from maskwright.nn.native import library
 
 CPU = torch.device("cpu")
 USUAL = {"vocab_size": 90, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 96}
@@ -212,21 +213,21 @@ def anew(monkeypatch, tmp_path):
     if missing(torch.float32) is not None:
         pytest.skip(f"layers in C++: {missing(torch.float32)}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(native, "READY", tmp_path / "absent")
+    monkeypatch.setattr(library, "READY", tmp_path / "absent")
     monkeypatch.setattr(native, "_time", lambda library, precision: 1.0)
     native.missing.cache_clear()
-    native._library.cache_clear()
+    library.library.cache_clear()
     yield tmp_path / "maskwright" / "native"
     native.missing.cache_clear()
-    native._library.cache_clear()
+    library.library.cache_clear()
 
 
 def test_it_is_compiled_once_in_a_folder_that_only_its_owner_can_open(anew, monkeypatch, capsys):
     assert missing(torch.float32) is None and "compiling" in capsys.readouterr().err
     assert [path.suffix for path in anew.iterdir()] == [".so"] and stat.S_IMODE(anew.stat().st_mode) == 0o700
     native.missing.cache_clear()
-    native._library.cache_clear()
-    monkeypatch.setattr(native.subprocess, "run", lambda *_, **__: pytest.fail("compiled again"))
+    library.library.cache_clear()
+    monkeypatch.setattr(library.subprocess, "run", lambda *_, **__: pytest.fail("compiled again"))
     assert missing(torch.float32) is None and not capsys.readouterr().err
 
 
@@ -261,7 +262,7 @@ def test_code_that_another_user_could_have_put_there_is_not_loaded(anew):
     anew.parent.chmod(0o777)
     assert "every user can write to it" in missing(torch.float32) and not list(anew.iterdir())
     native.missing.cache_clear()
-    native._library.cache_clear()
+    library.library.cache_clear()
     anew.parent.chmod(0o700)
     assert missing(torch.float32) is None
 
@@ -285,10 +286,10 @@ def test_a_compiler_that_fails_leaves_nothing_and_its_reason(script, anew, monke
 def test_a_damaged_library_and_one_that_computes_otherwise_are_found_out(anew, monkeypatch, tmp_path):
     monkeypatch.setattr(native, "_difference", lambda library, precision: float("nan"))
     assert "differs from torch's operators" in missing(torch.float32)
-    monkeypatch.setattr(native, "READY", tmp_path / "native.so")
-    native.READY.write_bytes(b"no library")
+    monkeypatch.setattr(library, "READY", tmp_path / "native.so")
+    library.READY.write_bytes(b"no library")
     native.missing.cache_clear()
-    native._library.cache_clear()
+    library.library.cache_clear()
     assert "cannot be used" in missing(torch.float32)
 
 
@@ -301,10 +302,10 @@ def test_a_cpu_without_the_instructions_or_with_amx_does_not_use_it(monkeypatch)
     monkeypatch.delenv("MASKWRIGHT_NATIVE", raising=False)
     for flags, precision, word in (
         ({"avx2"}, torch.float32, "AVX-512"),
-        ({*native.REQUIRED}, torch.int8, "avx512_vnni"),
-        ({*native.REQUIRED}, torch.float16, "float16"),
-        ({*native.REQUIRED, "avx512_vnni", "amx_int8"}, torch.int8, "AMX"),
-        ({*native.REQUIRED, "avx512_bf16", "amx_bf16"}, torch.bfloat16, "AMX"),
+        ({*library.REQUIRED}, torch.int8, "avx512_vnni"),
+        ({*library.REQUIRED}, torch.float16, "float16"),
+        ({*library.REQUIRED, "avx512_vnni", "amx_int8"}, torch.int8, "AMX"),
+        ({*library.REQUIRED, "avx512_bf16", "amx_bf16"}, torch.bfloat16, "AMX"),
     ):
-        monkeypatch.setattr(native, "cpu_has", lambda name, flags=flags: name in flags)
+        monkeypatch.setattr(library, "instruction_sets", lambda flags=flags: frozenset(flags))
         assert word in native.missing.__wrapped__(precision)

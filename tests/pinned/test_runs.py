@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from maskwright.nn.native import training
 from pinned.runs import cases, outcome, write_data
 
 RUNS = json.loads(Path(__file__).with_name("runs.json").read_text(encoding="utf-8"))
@@ -37,7 +38,8 @@ def same(found: Any, expected: Any, place: str) -> None:
 
 
 @pytest.mark.xdist_group("pinned-runs")
-def test_runs_leave_the_same_files_and_answers(folder: Path):
+def test_runs_leave_the_same_files_and_answers(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "missing", lambda: "dropout draws the same on every CPU by torch's operators")
     for name, commands in cases(folder).items():
         found = outcome(folder, commands)
         assert found["files"] == RUNS[name]["files"], name

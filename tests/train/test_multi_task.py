@@ -46,7 +46,7 @@ def multi(folder, **changes):
         "output": folder / "multi",
         "preset": "bert-tiny",
         "tokenizer": folder / "tok",
-        "epochs": 4,
+        "epochs": 8,
         "lr": 2e-3,
         "batch_size": 16,
         "max_length": 24,

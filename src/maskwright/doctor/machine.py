@@ -14,8 +14,9 @@ from ..core.util import AUTO, OWN, usable_cores
 from ..export.executors import FORMATS, fastest, installed, measurements
 from ..inference.engine.choice import choose, choose_layers
 from ..models.device import DTYPES, bf16_time, resolve_device, resolve_precision
-from ..nn.native.library import instruction_sets
 from ..nn.attention import missing
+from ..nn.native import training
+from ..nn.native.library import instruction_sets
 from ..train.pretraining.job import WORTH_STEPS, choose_compiling
 
 _CORE = ("torch", "numpy", "tokenizers", "safetensors", "scikit-learn", "typer", "rich", "tomli-w")
@@ -95,10 +96,15 @@ def training_choices(device: torch.device) -> dict[str, dict[str, str]]:
     compiling = choose_compiling("auto", device, steps=WORTH_STEPS)
     is_gpu = device.type == "cuda"
     no_thread = "a thread would compete for the CPU cores" if device.type == "cpu" else "only useful with a GPU"
+    in_cpp = "it is for float32 on a CPU" if device.type != "cpu" or dtype != torch.float32 else training.missing()
     return {
         "attention": {
             "picked": "groups of equal length" if lacking else "one variable-length kernel per batch",
             "why": lacking or f"it matches the reference attention here, head size {USUAL_HEAD}",
+        },
+        "attention, norms and dropout in C++": {
+            "picked": "no" if in_cpp else "yes, instead of the above",
+            "why": in_cpp or "training.cpp, compiled for this CPU, matches torch's operators here and takes less time",
         },
         "layers": {"picked": "compiled" if compiling.compiles else "plain", "why": compiling.why},
         "batches": {

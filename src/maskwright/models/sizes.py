@@ -121,7 +121,8 @@ def sequence_head_flops(config: ModelConfig, num_outputs: int = 2) -> int:
 # Weights, gradients and Adam's two moments are float32: 16 bytes per parameter. The forward pass stores the inputs of
 # products, norms and activations for the backward pass; this grows with the tokens of a micro-batch. The counts follow
 # the code in nn/ and models/ (tests compare them with torch's actual memory); Korthikanti et al. 2022, section 4.1,
-# count a GPT layer the same way.
+# count a GPT layer the same way. In float32 on CPUs for which nn/native is compiled it takes less: attention stores no
+# weights there, and dropout no masks.
 
 
 ITEM_BYTES = {"fp32": 4, "bf16": 2}

@@ -99,10 +99,9 @@ class RMSNorm(LayerNorm):
 
 
 def add_and_norm(hidden: Tensor, added: Tensor, norm: LayerNorm, probability: float, training: bool) -> Tensor:
-    """norm(hidden + dropout(added)), both float [tokens, size], as the result. probability: of dropout in `training`."""
-    size, probability = norm.weight.shape[0], probability if training else 0.0
-    is_plain = type(norm) is LayerNorm and norm.bias is not None and size % training_kernels.MULTIPLE == 0
-    if training and is_plain and hidden.dim() == 2 and training_kernels.fits(hidden, added, norm.weight):
+    """Returns norm(hidden + dropout(added)). All float [tokens, size]. probability: of dropout in `training`."""
+    is_plain = type(norm) is LayerNorm and hidden.dim() == 2 and hidden.shape[1] % training_kernels.MULTIPLE == 0
+    if training and is_plain and norm.bias is not None and training_kernels.fits(hidden, added, norm.weight):
         return training_kernels.add_and_norm(hidden, added, norm.weight, norm.bias, norm.eps, probability)
     result: Tensor = norm(hidden + dropout(added, probability, training))
     return result
@@ -112,10 +111,10 @@ NORMS: dict[str, type[LayerNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
 
 # -- Dropout from torch's default generator, optimized for CPUs --------------------------------------------------------
 #
-# training.cpp computes it where it can. torch's own CPU kernel draws one random number per element. Here 64 random bits serve four elements, and dropping an
-# element clears all its bits: integer operations that vectorize, unlike booleans mixed with bfloat16. Timings are in
-# docs/explanation/decisions/packed-batches.md. 15 bits round the probability to 1/32,768 (0.1 becomes 0.100006); the
-# scale uses the rounded value, so the expectation is exact.
+# training.cpp computes it in float32 where it can. torch's own CPU kernel draws one random number per element. Here 64
+# random bits serve four elements, and dropping an element clears all its bits: integer operations that vectorize,
+# unlike booleans mixed with bfloat16. Timings are in docs/explanation/decisions/packed-batches.md. 15 bits round the
+# probability to 1/32,768 (0.1 becomes 0.100006); the scale uses the rounded value, so the expectation is exact.
 
 
 @contextmanager

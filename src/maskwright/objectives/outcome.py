@@ -44,7 +44,7 @@ class Score:
 
 
 def mean_scores(sums: dict[str, float]) -> dict[str, float]:
-    """Returns means of added `Score.sums`, as numbers: "accuracy"; "baseline", the accuracy of the best constant prediction; for
+    """Returns means of added `Score.sums`: "accuracy"; "baseline", the accuracy of the best constant prediction; for
     tokens also "scored_loss" and "baseline_loss", the cross-entropy of the unigram model.
     """
     count = max(sums["scored"], 1)

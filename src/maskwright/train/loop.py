@@ -24,6 +24,7 @@ from ..data.batch import Batch
 from ..models.adapters import load_trained_state
 from ..models.device import DTYPES
 from ..nn.layers import preserve_generators, seed_generators
+from ..nn.native import training
 from ..objectives.outcome import LossSums, mean_scores
 from .callbacks import CheckpointFacts, EvaluationFacts, StepFacts, read_only
 from .checkpoint import list_checkpoints, load_latest, restore_moments, save_checkpoint
@@ -66,6 +67,11 @@ class LoopSettings:
     adam: tuple[float, float] = ADAM
     shard: bool = False
     reduce_precision: ReducePrecision | None = None
+
+    def reads(self, step: int) -> bool:
+        """Whether results are needed after `step` steps: to log, evaluate or save."""
+        every = self.log_every, self.evaluate_every, self.checkpoint_every
+        return step == self.steps or any(step % one == 0 for one in every)
 
     @classmethod
     def of(cls, config: Any, **own: Any) -> LoopSettings:
@@ -172,7 +178,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     group = Group() if run is None else run.group
     _check_processes(group, job, settings)
     data: str = getattr(job, "fingerprint", str)() if run is not None else ""
-    step, window, moments = _resume(job, run, data)
+    step, window, moments, in_cpp = _resume(job, run, data)
     group.broadcast([*job.model.parameters(), *job.model.buffers()])
     job.model.train()
     reduced = None if settings.reduce_precision is None else DTYPES[settings.reduce_precision]
@@ -187,6 +193,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
     with (
         preserve_generators(next(job.model.parameters()).device),
         _deterministic(job.model),
+        training.allowed(in_cpp),
         # without a folder to save in, Ctrl-C raises an ordinary KeyboardInterrupt
         nullcontext(StopRequest()) if run is None else stop_on_signals(group.world > 1) as stop,
         steps_of(job, group, stop, reduced, sharded) as steps,
@@ -195,12 +202,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
         clock, update = Clock(), None
         while step < settings.steps and not steps.is_done(job):
             before, update = update, _one_step(job, optimizer, steps, settings, step, window)
-            if before is not None:
-                before.check()  # only now, so that a GPU has the next step to compute while the host waits
             step += 1
-            every = (settings.log_every, settings.evaluate_every, settings.checkpoint_every)
-            is_read = step == settings.steps or any(step % one == 0 for one in every) or stop.is_due
-            norm = update.check() if is_read or (run is not None and run.callbacks) else math.nan
+            norm = _norm_of(before, update, settings.reads(step) or stop.is_due or bool(run and run.callbacks))
             clock.add(update.tokens)
             record: dict[str, Any] = {}
             if step % settings.log_every == 0 or step == settings.steps:
@@ -224,8 +227,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
-        if update is not None:
-            update.check()
+        _ = update and update.check()
         steps.end()
         if summary := steps.times.summary():
             note(summary)
@@ -258,11 +260,21 @@ class Update:
     explain: Callable[[], TrainingError]
 
     def check(self) -> float:
-        """The norm of the gradient. Waits for it. Raises TrainingError if it is not finite; the weights are as before."""
+        """Waits for the norm of the gradient. Raises TrainingError if it is not finite; the weights are as before."""
         norm = self.norm.read()
         if not math.isfinite(norm):
             raise self.explain()
         return norm
+
+
+def _norm_of(before: Update | None, update: Update, is_wanted: bool) -> float:
+    """The norm of a step if it is wanted, else NaN. Checks the step before it.
+
+    Only now: while the host waits for that step, a GPU has this one to compute.
+    """
+    if before is not None:
+        before.check()
+    return update.check() if is_wanted else math.nan
 
 
 def _one_step(
@@ -327,14 +339,16 @@ def _backward(
     return outcomes
 
 
-def _resume(job: Job, run: RunFolder | None, data: str) -> tuple[int, Window, Mapping[str, Tensor]]:
-    """Restore the newest checkpoint, which the first process reads. Returns its step, sums and optimizer state.
+def _resume(job: Job, run: RunFolder | None, data: str) -> tuple[int, Window, Mapping[str, Tensor], bool]:
+    """Restore the newest checkpoint, which the first process reads.
+
+    Returns its step, sums and optimizer state, and whether nn/native may be used: its dropout drops other elements.
 
     data: digest of the training data; RunError if the checkpoint was made with others, as by another version that reads
     or splits the same files differently.
     """
     if run is None:
-        return 0, Window(), {}
+        return 0, Window(), {}, True
     group = run.group
     checkpoint = load_latest(run.checkpoints) if group.is_main else None
     if checkpoint is not None:
@@ -342,7 +356,7 @@ def _resume(job: Job, run: RunFolder | None, data: str) -> tuple[int, Window, Ma
     found = group.from_main(lambda: checkpoint and {"step": checkpoint.step, **checkpoint.state})
     if found is None:
         run.rewind(0)
-        return 0, Window(), {}
+        return 0, Window(), {}, True
     if found.get("data", data) != data:
         raise RunError(
             f"The checkpoints in {run.checkpoints} were made with other training data ({found['data']}; now {data}), "
@@ -352,10 +366,13 @@ def _resume(job: Job, run: RunFolder | None, data: str) -> tuple[int, Window, Ma
     job.restore(found["job"])
     run.rewind(found["step"])
     note(f"Resuming from step {found['step']:,}.")
+    in_cpp = bool(found.get("cpp"))
+    if in_cpp and (reason := training.missing()) is not None:
+        note(f"This run began with dropout in C++, which draws other elements than torch; now {reason}.")
     windows = found.get("windows", [found["window"]])
     if len(windows) != group.world:
         windows = [found["window"], *[{}] * group.world]
-    return found["step"], Window(windows[group.rank]), {} if checkpoint is None else checkpoint.optimizer
+    return found["step"], Window(windows[group.rank]), {} if checkpoint is None else checkpoint.optimizer, in_cpp
 
 
 def _save(
@@ -370,7 +387,7 @@ def _save(
 ) -> None:
     windows = run.group.gather(dict(window.sums))
     state = {"job": job.state(), "window": dict(Window.merged(windows).sums), "threads": torch.get_num_threads()}
-    state["data"] = data
+    state |= {"data": data, "cpp": training.is_used()}
     if len(windows) > 1:
         state["windows"] = windows  # the sums of each process, for an exact log
 

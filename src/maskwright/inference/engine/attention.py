@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...nn.native.library import cpu_has
 from ...nn.attention import Executor, Run
+from ...nn.native.library import cpu_has
 from ...nn.positions import Angles
 
 # On a CPU: per dtype, implementations and the maximum length at which each is the fastest; above that the fused kernel.

@@ -89,7 +89,7 @@ def native_layers(encoder: Transformer, kernels: KernelSet) -> NativeLayers | No
 
 
 class NativeLayers:
-    """The layers of an encoder, one after another. library: the C++ files, compiled; ranges: for int8, of each product."""
+    """The layers of an encoder, one after another. library: of C++; ranges: for int8, of each product."""
 
     def __init__(self, library: ctypes.CDLL, layers: Sequence[Layer], precision: torch.dtype, ranges: Ranges) -> None:
         self._encode, self._precision, self._ranges = library.encode, precision, ranges
