@@ -1,5 +1,6 @@
 """What the contracts share: small sizes, rows of different length, models in which every parameter matters."""
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 
 from inference.samples import tokenizer
 from maskwright.models.build import build
+from maskwright.train.loop import Window
 
 TOLERANCE = 1e-5
 SMALL: dict[str, Any] = {
@@ -56,3 +58,15 @@ def every_parameter_learns(model, loss):
         if parameter.requires_grad:
             assert parameter.grad is not None and bool(parameter.grad.any()), f"{name} gets no gradient"
             assert bool(torch.isfinite(parameter.grad).all()), f"the gradient of {name} is not finite"
+
+
+def reads_nothing(model, batch, outcome_of):
+    """Assert that no step of training reads what a device computes, for which the host would wait.
+
+    The device "meta" stands for a GPU: it has no numbers that could be read.
+    """
+    model = deepcopy(model).train().to("meta")
+    outcome = outcome_of(model, batch.to("meta"))
+    torch.stack(list(outcome.losses.values())).sum().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    Window().add(outcome, batch.num_all_tokens)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from contracts.common import SMALL, close, every_parameter_learns, lively
+from contracts.common import SMALL, close, every_parameter_learns, lively, reads_nothing
 from maskwright.core import registry
 from maskwright.core.errors import InputError
 from maskwright.core.randomness import generator
@@ -150,4 +150,16 @@ def repeats(name, folder):
     assert not same(one, other), "the seed decides nothing"
 
 
-OBJECTIVE = {"shapes": has_its_shapes, "gradients": learns, "packing": packs, "saving": travels, "seed": repeats}
+def waits_for_no_device(name, folder):
+    objective, batch = make(name)
+    reads_nothing(model_for(objective), batch, objective.outcome)
+
+
+OBJECTIVE = {
+    "device": waits_for_no_device,
+    "shapes": has_its_shapes,
+    "gradients": learns,
+    "packing": packs,
+    "saving": travels,
+    "seed": repeats,
+}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from contracts.common import SMALL, close, every_parameter_learns, lively
+from contracts.common import SMALL, close, every_parameter_learns, lively, reads_nothing
 from inference.samples import TEXTS, tokenizer
 from maskwright.core import registry
 from maskwright.hub.folders import load_model, read_facts
@@ -185,7 +185,13 @@ def unites(name, folder):
     assert task.joined([task]).to_json() == task.to_json()
 
 
+def waits_for_no_device(name, folder):
+    task, model, examples = make(name)
+    reads_nothing(model, examples.batch(range(len(examples))), task.outcome)
+
+
 TASK = {
+    "device": waits_for_no_device,
     "shapes": has_its_shapes,
     "gradients": learns,
     "packing": packs,

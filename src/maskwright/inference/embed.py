@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..hub.sentence import declared_by
 from ..models.device import one_thread
 from ..models.model import Model, SentenceSettings, tokenizer_of
 from ..models.pooling import POOLINGS, Projection, join_windows, pool, state_of, unit_length
-from ..tasks.examples import Examples, Forward, rows_of, stacked, tokenize_rows
+from ..tasks.examples import Examples, Forward, each, rows_of, stacked, tokenize_rows
 from ..tasks.windows import LongExamples, LongTexts, window_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import Encoding, TextCounts
@@ -160,10 +161,19 @@ class Encoder(Generic[Result]):
     def stream_with_texts(
         self, texts: Iterable[Text], batch_tokens: int | None = None
     ) -> Iterator[tuple[list[Text], Result]]:
-        """Yield blocks of texts with their embeddings, [block, size]; at most two blocks are in memory."""
+        """Yield blocks of texts with their embeddings, [block, size].
+
+        At most two blocks are in memory, with a GPU three: it computes one while the results of the one before it are
+        read.
+        """
         read = text_blocks(texts, BLOCK_TEXTS, BLOCK_CHARACTERS)
+        launched: list[tuple[list[Text], Callable[[], Result]]] = []
         for block, prepared in ahead((block, self.prepare(block)) for block in read):
-            yield block, self._run(prepared, batch_tokens)
+            launched.append((block, self._launch(prepared, batch_tokens)))
+            while len(launched) > (prepared.forward.device.type != "cpu"):
+                done, wait = launched.pop(0)
+                yield done, wait()
+        yield from ((done, wait()) for done, wait in launched)
 
     def for_role(self, role: str) -> Self:
         """The encoder of queries ("query") or of texts that are searched ("document"), with the same counts."""
@@ -182,8 +192,12 @@ class Encoder(Generic[Result]):
 
     def _run(self, prepared: Prepared[Computed], batch_tokens: int | None) -> Computed:
         """Compute and finish, and add the counts of the call to those of all calls."""
+        return self._launch(prepared, batch_tokens)()
+
+    def _launch(self, prepared: Prepared[Computed], batch_tokens: int | None) -> Callable[[], Computed]:
+        """Start this; the function that is returned waits for the result."""
         self.counts.include(prepared.counts)
-        return prepared.run(batch_tokens)
+        return prepared.launch(batch_tokens)
 
 
 class TextEncoder(Encoder[np.ndarray]):
@@ -260,7 +274,7 @@ class TextEncoder(Encoder[np.ndarray]):
     def stream_with_texts(
         self, texts: Iterable[Text], batch_tokens: int | None = None
     ) -> Iterator[tuple[list[Text], np.ndarray]]:
-        """Yield blocks of texts with their embeddings, float32 [block, size]; at most two blocks are in memory."""
+        """Yield blocks of texts with their embeddings, float32 [block, size]."""
         self._check_pooling()
         return super().stream_with_texts(texts, batch_tokens)
 
@@ -370,11 +384,10 @@ class TokenStates(Forward):
     layers: LayerChoice
     normalize: bool = False
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
         """float32 [tokens, size] for each sequence."""
         states = token_states(self.model, batch, self.layers)
-        vectors = unit_length(states) if self.normalize else states
-        return list(vectors.cpu().split(batch.lengths))
+        return each(unit_length(states) if self.normalize else states, batch.lengths)
 
 
 @dataclass(frozen=True)
@@ -388,21 +401,20 @@ class PooledStates(Forward):
     projection: Projection | None = None
     skipped: int = 0
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
         """float32 [size] for each sequence."""
         states = token_states(self.model, batch, self.layers)
-        if self.model.graph_precision is None:
-            return self._pooled(states, batch)
-        with one_thread():
-            return self._pooled(states, batch)
+        with nullcontext() if self.model.graph_precision is None else one_thread():
+            return each(self._pooled(states, batch))
 
-    def _pooled(self, states: Tensor, batch: Batch) -> Sequence[Tensor]:
+    def _pooled(self, states: Tensor, batch: Batch) -> Tensor:
+        """float32 [sequences, size]."""
         if self.pooling == "state":
             pooled = state_of(states, batch, both_ends=not self.model.config.pools_last_token)
         else:
             pooled = pool(states, batch, self.pooling, self.normalize_tokens, self.skipped)
         pooled = pooled if self.projection is None else self.projection(pooled)
-        return (unit_length(pooled) if self.normalize else pooled).float().cpu().unbind()
+        return (unit_length(pooled) if self.normalize else pooled).float()
 
 
 def token_states(model: Model, batch: Batch, layers: LayerChoice) -> Tensor:

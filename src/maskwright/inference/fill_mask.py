@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..data.batch import Batch
 from ..models.model import Model, tokenizer_of
-from ..tasks.examples import Forward, map_batches, rows_of, tokenize_rows
+from ..tasks.examples import Forward, each, map_batches, rows_of, tokenize_rows
 from ..text.tokenizers.encoding import TextCounts
 from .prepared import Prepared, Streams
 from .ready import require, room_of
@@ -69,13 +69,12 @@ class MaskProbabilities(Forward):
 
     mask_id: int
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
         """float64 [masks, vocab] for each sequence."""
         is_mask = batch.input_ids.eq(self.mask_id)  # [tokens]
         logits = self.model.token_logits(batch, is_mask)  # [masks of the batch, vocab]
-        probabilities = logits.double().softmax(dim=-1).cpu()
         counts = [int(part.sum()) for part in is_mask.cpu().split(batch.lengths)]
-        return list(probabilities.split(counts))
+        return each(logits.double().softmax(dim=-1), counts)
 
 
 class MaskFiller(Streams):

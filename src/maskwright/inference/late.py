@@ -6,7 +6,7 @@ text. A query may be filled with mask tokens, whose vectors count too; a text le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -20,7 +20,7 @@ from ..core.errors import ModelFolderError
 from ..data.batch import Batch
 from ..models.model import Model, SentenceSettings
 from ..models.pooling import unit_length
-from ..tasks.examples import Forward, rows_of, tokenize_rows
+from ..tasks.examples import Forward, each, rows_of, tokenize_rows
 from ..text.readers.inputs import Text
 from ..text.tokenizers.encoding import TextCounts
 from .embed import Encoder
@@ -122,13 +122,13 @@ class LateStates(Forward):
     fill_id: int
     attends: bool
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
         """float32 [tokens, size] for each sequence."""
         batch = self._filled(batch) if min(batch.lengths) < self.fill_to else batch
         vectors = self.model.encode(batch).hidden.float()
         vectors = vectors if self.model.projection is None else self.model.projection(vectors)
         vectors = unit_length(vectors) if self.normalize else vectors
-        return list(vectors.cpu().split(batch.lengths))
+        return each(vectors, batch.lengths)
 
     def _filled(self, batch: Batch) -> Batch:
         rows = [row.tolist() for row in batch.input_ids.cpu().split(batch.lengths)]

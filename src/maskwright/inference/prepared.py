@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from ..core.errors import InputError
-from ..tasks.examples import Examples, Forward, compute, rows_of
+from ..tasks.examples import Examples, Forward, launch, rows_of
 from ..text.readers.inputs import Column, Text, is_table, split_pairs, texts_of_table
 from ..text.tokenizers.encoding import TextCounts
 
@@ -54,7 +54,12 @@ class Prepared(Generic[Result]):
 
     def run(self, batch_tokens: int | None = None) -> Result:
         """Compute and finish here, in packs of at most `batch_tokens` tokens."""
-        return self.finish(compute(self.forward, self.examples, batch_tokens))
+        return self.launch(batch_tokens)()
+
+    def launch(self, batch_tokens: int | None = None) -> Callable[[], Result]:
+        """Start to compute; the function that is returned waits and finishes."""
+        wait = launch(self.forward, self.examples, batch_tokens)
+        return lambda: self.finish(wait())
 
 
 class Streams:

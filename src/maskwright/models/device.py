@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from ..core.errors import ConfigError
 from ..nn.native.library import cpu_has
@@ -126,3 +127,21 @@ def bf16_time() -> float | None:
                 torch.nn.functional.linear(weight[:128], weight)
                 times[dtype].append(perf_counter() - start)
     return min(times[torch.bfloat16][1:]) / min(times[torch.float32][1:])
+
+
+def to_cpu_later(values: Tensor) -> Callable[[], Tensor]:
+    """Starts to copy values to the CPU. Returns a function that waits for them, and for nothing launched later.
+
+    `Tensor.cpu` waits for all that is launched, so a GPU has no work while the host prepares more.
+    """
+    if not values.is_cuda:
+        return values.cpu
+    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+    is_copied = torch.cuda.Event()
+    is_copied.record()
+
+    def wait() -> Tensor:
+        is_copied.synchronize()
+        return copy
+
+    return wait

@@ -16,7 +16,8 @@ LEAST_LENGTH = 1e-12  # of a vector in a division
 def mean_of(hidden: Tensor, batch: Batch) -> Tensor:
     """The mean of each sequence's vectors. hidden: float [tokens, hidden]. Returns float [sequences, hidden]."""
     lengths = torch.tensor(batch.lengths, device=hidden.device)
-    sequence = torch.repeat_interleave(torch.arange(len(lengths), device=hidden.device), lengths)  # [tokens]
+    each = torch.arange(len(lengths), device=hidden.device)
+    sequence = torch.repeat_interleave(each, lengths, output_size=len(hidden))  # [tokens]; a GPU need not be asked
     sums = hidden.new_zeros(len(lengths), hidden.shape[1]).index_add(0, sequence, hidden)
     return sums / lengths[:, None]
 

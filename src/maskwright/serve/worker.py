@@ -24,7 +24,7 @@ from ..core.progress import warn
 from ..data.batch import Batch, order_by_length
 from ..inference.prepared import Prepared
 from ..models.model import Model
-from ..tasks.examples import PACKS_PER_TRIM, Forward
+from ..tasks.examples import PACKS_PER_TRIM, Forward, each
 from .batcher import Batcher, Pack, Ticket
 
 # -- Work in many steps, such as generation: a generator that the inference thread advances ---------------------------
@@ -363,9 +363,9 @@ class Speed:
 class OnePass(Forward):
     """A pass of the model, complete when the first of its results is on the CPU."""
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
         """The first result of the pack."""
-        return self.model.one_pass(batch)[:1].float().cpu().unbind()
+        return each(self.model.one_pass(batch)[:1].float())
 
 
 def measure(model: Model, batch_tokens: int | None = None) -> Speed:

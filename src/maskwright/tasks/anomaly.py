@@ -10,7 +10,7 @@ windows, each window has features and an error, and a text has the mean or maxim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..text.readers.tables import Row, Table, read_texts
 from .base import Baseline, ColumnNames, Evaluation, Rows, Task, TaskData, Unscored, require_rows
 from .evaluation.compare import ScoredPredictions, mean, pr_auc
 from .evaluation.rare import RareClass, Threshold, choose_threshold, rare_metrics, row_key
-from .examples import Examples, Forward, compute, stacked
+from .examples import Examples, Forward, compute, each, stacked
 from .sequence import SequenceTask, labeled
 from .windows import LongTexts
 
@@ -257,8 +257,8 @@ class Anomaly(SequenceTask):
 class FirstVectors(Forward):
     """The vector that the head reads: float32 [hidden]."""
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        return self.model.first(self.model.encode(batch).hidden, batch).float().cpu().unbind()
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
+        return each(self.model.first(self.model.encode(batch).hidden, batch).float())
 
 
 def _head(model: Model) -> AutoencoderHead:

@@ -19,6 +19,7 @@ from torch import Tensor
 from ..core.errors import InputError
 from ..core.memory import return_free_memory
 from ..data.batch import Batch, chunks_by_tokens, order_by_length
+from ..models.device import to_cpu_later
 from ..text.readers.inputs import Text, split_pairs
 from ..text.readers.tables import Row
 from ..text.tokenizers.encoding import TextCounts
@@ -236,8 +237,15 @@ class Forward(ABC):
     model: Model
 
     @abstractmethod
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
+        """Starts to compute a pack, in inference mode.
+
+        Returns a function that waits for a tensor for each sequence of the pack, in order, float on the CPU.
+        """
+
     def __call__(self, batch: Batch) -> Sequence[Tensor]:
         """Returns a tensor for each sequence of the pack, in order, float on the CPU. Called in inference mode."""
+        return self.launch(batch)()
 
     @property
     def device(self) -> torch.device:
@@ -250,16 +258,25 @@ class Forward(ABC):
 class SequenceLogits(Forward):
     """Logits of a head with one output for each sequence: float32 [labels]."""
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        return self.model.logits(batch).float().cpu().unbind()
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
+        return each(self.model.logits(batch).float())
 
 
 @dataclass(frozen=True)
 class TokenLogits(Forward):
     """Logits of a head with one output for each token: float32 [tokens, labels]."""
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        return self.model.logits(batch).float().cpu().split(batch.lengths)
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
+        return each(self.model.logits(batch).float(), batch.lengths)
+
+
+def each(values: Tensor, lengths: Sequence[int] | None = None) -> Callable[[], Sequence[Tensor]]:
+    """Returns a function that waits for values, [sequences or tokens, ...], and returns those of each sequence.
+
+    lengths: tokens of each sequence, for values of tokens.
+    """
+    wait = to_cpu_later(values)
+    return lambda: wait().unbind() if lengths is None else wait().split(list(lengths))
 
 
 def compute(forward: Forward, examples: Examples, batch_tokens: int | None = None) -> list[Tensor]:
@@ -267,8 +284,29 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
 
     Returns the output of `forward` for each sequence, in order.
     """
+    return launch(forward, examples, batch_tokens)()
+
+
+def launch(forward: Forward, examples: Examples, batch_tokens: int | None = None) -> Callable[[], list[Tensor]]:
+    """Starts what `compute` does; the function that is returned waits for the last pack.
+
+    A pack is prepared and launched before the results of the one before it are read, so a GPU does not wait.
+    """
     found: list[Tensor | None] = [None] * len(examples.input_ids)
     device, packs = forward.device, 0
+    launched: list[tuple[list[int], Callable[[], Sequence[Tensor]]]] = []
+
+    def keep(most: int) -> None:
+        """Reads all packs but the last `most`."""
+        while len(launched) > most:
+            places, outputs = launched.pop(0)
+            for place, output in zip(places, outputs(), strict=True):
+                found[place] = output
+
+    def finish() -> list[Tensor]:
+        keep(0)
+        return [output for output in found if output is not None]
+
     with torch.inference_mode():
         for chosen in examples.groups():
             own = examples.subset(np.asarray(chosen))
@@ -277,10 +315,11 @@ def compute(forward: Forward, examples: Examples, batch_tokens: int | None = Non
                 packs += 1
                 if packs % PACKS_PER_TRIM == 0:
                     return_free_memory()
-                batch = own.batch(chunk).to(device)
-                for place, output in zip(batch.labels["example"].tolist(), forward(batch), strict=True):
-                    found[chosen[place]] = output
-    return [output for output in found if output is not None]
+                batch = own.batch(chunk)
+                places = [chosen[place] for place in batch.labels["example"].tolist()]
+                launched.append((places, forward.launch(batch.to(device))))
+                keep(1)
+    return finish
 
 
 def stacked(outputs: Sequence[Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ The kind of rows determines the loss; see `objectives.outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -40,7 +40,7 @@ from .base import (
 )
 from .evaluation import metrics as scores
 from .evaluation.compare import ScoredPredictions
-from .examples import Examples, Forward, stacked, tokenize_rows
+from .examples import Examples, Forward, each, stacked, tokenize_rows
 from .sequence import APART, TOGETHER, labeled, plain_name
 from .specs import SPARSITY, as_range
 from .windows import GroupedExamples, LongTexts, one_window_each, portions_by_tokens, window_notes, window_rows
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 class PooledVectors(Forward):
     """Pooled last hidden states: float32 [size]."""
 
-    def __call__(self, batch: Batch) -> Sequence[Tensor]:
-        return pooled(self.model, batch).cpu().unbind()
+    def launch(self, batch: Batch) -> Callable[[], Sequence[Tensor]]:
+        return each(pooled(self.model, batch))
 
 
 def unit(model: Model, batch: Batch) -> Tensor:
@@ -103,11 +103,12 @@ class SparseStates(Forward):
         size, hidden = self.model.config.vocab_size, self.model.encode(batch).hidden
         return sparse_pool(self.model.mlm_logits, hidden, batch, size, self.sparse, self.logs)
 
-    def __call__(self, batch: Batch) -> Sequence[tuple[Tensor, Tensor]]:  # type: ignore[override]
+    def launch(self, batch: Batch) -> Callable[[], Sequence[tuple[Tensor, Tensor]]]:  # type: ignore[override]
         """Indices, int32 [n], and weights, float32 [n], of each sequence."""
         rows = [row for block in self.weights(batch) for row in block.cpu()]
         places = [row.nonzero(as_tuple=True)[0] for row in rows]
-        return [(place.to(torch.int32), row[place]) for row, place in zip(rows, places, strict=True)]
+        found = [(place.to(torch.int32), row[place]) for row, place in zip(rows, places, strict=True)]
+        return lambda: found
 
 
 def used_columns(outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -22,7 +22,7 @@ from ..core.progress import note, track
 from ..core.randomness import derive_seed
 from ..data.batch import Batch
 from ..models.adapters import load_trained_state
-from ..models.device import DTYPES
+from ..models.device import DTYPES, to_cpu_later
 from ..nn.layers import preserve_generators, seed_generators
 from ..nn.native import training
 from ..objectives.outcome import LossSums, mean_scores
@@ -35,7 +35,6 @@ from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
 from .steps import (
     Clock,
-    DeviceNumber,
     LocalSteps,
     StopRequest,
     Totals,
@@ -253,15 +252,18 @@ def _check_processes(group: Group, job: Any, settings: LoopSettings) -> None:
 
 @dataclass
 class Update:
-    """The update of a step, which may not be computed yet. tokens: of the step; explain: the error if it failed."""
+    """The update of a step, which may not be computed yet.
 
-    norm: DeviceNumber
+    norm: of the gradient, waits for it; tokens: of the step; explain: the error if the norm is not finite.
+    """
+
+    norm: Callable[[], Tensor]
     tokens: int
     explain: Callable[[], TrainingError]
 
     def check(self) -> float:
         """Waits for the norm of the gradient. Raises TrainingError if it is not finite; the weights are as before."""
-        norm = self.norm.read()
+        norm = float(self.norm())
         if not math.isfinite(norm):
             raise self.explain()
         return norm
@@ -301,7 +303,7 @@ def _one_step(
         _backward(job, batches, totals, settings.seed, step, LocalSteps(RowGradients([])))
         return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
 
-    update = Update(DeviceNumber(norm), tokens, lambda: steps.explain(step, repeat))
+    update = Update(to_cpu_later(norm), tokens, lambda: steps.explain(step, repeat))
     if not skip_unless_finite(optimizer, norm):
         update.check()
     set_learning_rate(optimizer, _rate(settings, step))

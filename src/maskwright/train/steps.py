@@ -171,25 +171,6 @@ class StepTimes:
         return f"{plural(len(computed), 'process', 'processes')}: {kinds} of the time; {straggler}; {memory}."
 
 
-class DeviceNumber:
-    """A number that a device computes. Reading it waits for nothing that is launched after this was made.
-
-    value: a scalar. `Tensor.item` would wait for everything that is launched, which leaves a GPU without work.
-    """
-
-    def __init__(self, value: Tensor) -> None:
-        self._value, self._is_there = value, None
-        if value.is_cuda:
-            self._value = torch.empty((), dtype=value.dtype, pin_memory=True).copy_(value, non_blocking=True)
-            self._is_there = torch.cuda.Event()
-            self._is_there.record()
-
-    def read(self) -> float:
-        if self._is_there is not None:
-            self._is_there.synchronize()
-        return float(self._value)
-
-
 # -- Steps -----------------------------------------------------------------------------------------------------------
 
 
