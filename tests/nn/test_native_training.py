@@ -48,7 +48,7 @@ def attended_with(weights_of, qkv, heads, causal=False):
 def test_attention_has_the_numbers_and_the_gradient_of_the_explicit_product(heads, size, causal):
     qkv, slope = drawn(TOKENS, 3 * heads * size), drawn(TOKENS, heads * size, seed=1)
     ours, wanted = qkv.clone().requires_grad_(), qkv.double().requires_grad_()
-    context, _ = attention.attend(ours, RUNS, heads, causal=causal)
+    context, _ = attention.attend(ours, RUNS, heads, causal=causal, in_cpp=True)
     assert "Attention" in type(context.grad_fn).__name__  # of C++
     explicit = attended_with(lambda weights, _: weights, wanted, heads, causal)
     context.backward(slope)
@@ -177,7 +177,7 @@ def test_what_it_does_not_compute_stays_with_torch():
         assert not training.fits(drawn(2, 2)) and not training.is_used()
     assert training.is_used()
     narrow = drawn(TOKENS, 3 * 24).requires_grad_()  # a head of 24 numbers
-    assert "Attention" not in type(attention.attend(narrow, RUNS, 1)[0].grad_fn).__name__
+    assert "Attention" not in type(attention.attend(narrow, RUNS, 1, in_cpp=True)[0].grad_fn).__name__
     norm = layers.LayerNorm(20, 1e-5)
     torch.nn.init.ones_(norm.weight)
     torch.nn.init.zeros_(norm.bias)
@@ -185,10 +185,59 @@ def test_what_it_does_not_compute_stays_with_torch():
     torch.testing.assert_close(result, F.layer_norm(drawn(3, 20) + drawn(3, 20, seed=1), (20,)))
 
 
+def test_what_does_not_fit_is_refused_or_left_to_torch():
+    qkv = drawn(TOKENS, 3 * 64).requires_grad_()
+    for runs, heads in (([Run(0, 1, TOKENS + 1)], 2), (RUNS[:-1], 2), (RUNS, 5)):
+        with pytest.raises(ValueError, match="do not fit qkv of shape"):
+            training.attend(qkv, runs, heads)
+    norm = layers.LayerNorm(64, 1e-5)
+    torch.nn.init.ones_(norm.weight)
+    torch.nn.init.zeros_(norm.bias)
+    one, whole = drawn(1, 64), drawn(5, 64, seed=1)
+    torch.testing.assert_close(layers.add_and_norm(whole, one, norm, 0.0, True), norm(whole + one))
+    called: list[torch.Tensor] = []
+    norm.register_forward_hook(lambda module, inputs, output: called.append(output))
+    layers.add_and_norm(whole, whole, norm, 0.0, True)
+    assert len(called) == 1
+
+
+def test_outside_of_training_attention_has_second_derivatives():
+    model = build(ModelConfig(vocab_size=20, hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
+    batch, (weight, *_) = Batch.from_sequences([[5, 6, 7]]), model.encoder.layers[0].attention.qkv.parameters()
+    (slope,) = torch.autograd.grad(model.eval().encode(batch).hidden.square().sum(), weight, create_graph=True)
+    (second,) = torch.autograd.grad(slope.square().sum(), weight)
+    assert bool(second.any())
+
+
+FRESH = """
+import torch
+from maskwright.data.batch import Batch
+from maskwright.models.build import build
+from maskwright.models.config import ModelConfig
+from maskwright.nn.native import training
+model = build(ModelConfig(vocab_size=20, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                          hidden_dropout=0.0)).train()
+model.encoder.recomputes = True
+torch.set_default_device("meta")
+batch = Batch.from_sequences([[5, 6, 7]])
+with torch.autocast("cpu", torch.bfloat16, enabled=False):
+    model.encode(batch).hidden.square().sum().backward()
+assert training.is_used(), training.missing()
+"""
+
+
+@pytest.mark.slow
+def test_it_is_tried_wherever_it_is_needed_first():
+    """Here inside a layer that is recomputed, with another default device."""
+    subprocess.run([sys.executable, "-c", FRESH], check=True)
+
+
 def test_reasons_not_to_use_it(monkeypatch):
     plain = training._add_norm
-    monkeypatch.setattr(training, "_add_norm", lambda *inputs: plain(*inputs) + 0.5)
-    assert "it differs from torch's operators by 5.0e-01" in training.missing.__wrapped__()
+    monkeypatch.setattr(training, "_add_norm", lambda *inputs: plain(*inputs) * 1.25)
+    assert "it differs from torch's operators by 2.0e-01" in training.missing.__wrapped__()
+    monkeypatch.setattr(training, "_add_norm", lambda *inputs: plain(*inputs) * math.nan)
+    assert "it differs from torch's operators by nan" in training.missing.__wrapped__()
     monkeypatch.setattr(training, "_add_norm", plain)
     monkeypatch.setattr(library, "instruction_sets", lambda: frozenset({"avx2"}))
     assert training.missing.__wrapped__() == "it needs a CPU with AVX-512"

@@ -1,6 +1,7 @@
-"""A GPU has work while the host reads: updates are checked one step later, packs are launched before results are read."""
+"""A GPU has work while the host reads: updates are checked a step later, results are read after the next launch."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -73,6 +74,7 @@ def events(monkeypatch):
         return wait
 
     monkeypatch.setattr(loop, "to_cpu_later", later)
+    monkeypatch.setattr(loop, "is_queued", lambda norm: True)
     return found
 
 
@@ -90,18 +92,47 @@ def test_where_numbers_are_needed_they_are_read_at_once(events):
         assert events.index(("read", number)) < events.index(("launched", number + 1))
 
 
+@pytest.mark.parametrize("is_queued", [False, True])
 @pytest.mark.parametrize("broken", [0, 3, LOGGED - 2, LOGGED - 1])
-def test_the_error_names_the_step_and_the_weights_are_those_before_it(broken):
+def test_the_error_names_the_step_whose_gradient_changes_no_weight(broken, is_queued, monkeypatch):
+    monkeypatch.setattr(loop, "is_queued", lambda norm: is_queued)
     job, fine = Job(broken), Job()
     with pytest.raises(TrainingError, match=f"not finite at step {broken + 1}:"):
         train(job, settings())
-    if broken:
+    assert job.step == broken + (is_queued and broken < LOGGED - 1)  # one step later on a GPU
+    assert all(bool(one.isfinite().all()) for one in job.model.parameters())
+    if job.step == broken:
         train(fine, settings(broken, log_every=1))
-    after = [one.detach() for one in job.model.parameters()]
-    # the step after the broken one may be computed by then; none is from a gradient that is not finite
-    assert all(bool(one.isfinite().all()) for one in after)
-    if broken == LOGGED - 1:
-        assert all(torch.equal(one, other) for one, other in zip(after, fine.model.parameters(), strict=True))
+        for one, other in zip(job.model.parameters(), fine.model.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_a_signal_while_a_norm_is_awaited_saves_no_step_that_failed(tmp_path, monkeypatch):
+    """The signal comes while the host waits for the step before the one that fails."""
+    from maskwright.train.pretraining.pretrain import pretrain
+
+    calls, clip, later = [], torch.nn.utils.clip_grad_norm_, loop.to_cpu_later
+
+    def poison(parameters, norm):
+        calls.append(norm)
+        return torch.tensor(math.nan) if len(calls) == 3 else clip(parameters, norm)
+
+    def signalled(values):
+        number, wait = len(calls), later(values)
+
+        def waited():
+            if number == 2 and len(calls) == 3:
+                signal.raise_signal(signal.SIGTERM)
+            return wait()
+
+        return waited
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", poison)
+    monkeypatch.setattr(loop, "is_queued", lambda norm: True)
+    monkeypatch.setattr(loop, "to_cpu_later", signalled)
+    with pytest.raises(TrainingError, match="not finite at step 3"):
+        pretrain(pretraining(tmp_path, log_every=6, checkpoint_every=6))
+    assert not list((tmp_path / "run").glob("checkpoints/*"))
 
 
 def test_an_update_that_is_skipped_changes_neither_weights_nor_moments():
@@ -138,6 +169,7 @@ def test_a_bad_step_between_checkpoints_is_not_saved(tmp_path, monkeypatch):
         return torch.tensor(math.nan) if len(calls) == 3 else clip(parameters, norm)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", poison)
+    monkeypatch.setattr(loop, "is_queued", lambda norm: True)
     with pytest.raises(TrainingError, match="not finite at step 3"):
         pretrain(pretraining(tmp_path, log_every=6))
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-2"]

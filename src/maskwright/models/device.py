@@ -136,9 +136,10 @@ def to_cpu_later(values: Tensor) -> Callable[[], Tensor]:
     """
     if not values.is_cuda:
         return values.cpu
-    copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
-    is_copied = torch.cuda.Event()
-    is_copied.record()
+    with torch.cuda.device(values.device):
+        copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+        is_copied = torch.cuda.Event()
+        is_copied.record()
 
     def wait() -> Tensor:
         is_copied.synchronize()

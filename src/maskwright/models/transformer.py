@@ -161,14 +161,14 @@ def executors(
     flash = _flash_executor(config, batch, dtype, ends)
     is_full = config.attention == "full" and config.positions != "rotary" and batch.distances is None
     if is_full and flash is None and batch.input_ids.device.type == "cpu" and not any(relatives):
-        return [None] * len(relatives)
+        return [partial(attend, in_cpp=True) if training else None] * len(relatives)
     found: list[Executor | None] = []
     for depth, relative in enumerate(relatives):
         is_plain = relative is None and batch.distances is None and rule_of(config, depth, training) is None
         if flash is not None and is_plain:
             found.append(flash)
         elif config.attention == "causal":
-            found.append(_causal_executor(relative, batch))
+            found.append(_causal_executor(relative, batch, in_cpp=training))
         else:
             found.append(_executor(rule_of(config, depth, training), relative, batch, row_length))
     return _with_angles(found, angles_of(config, batch.position_ids, dtype))
@@ -251,11 +251,11 @@ def _with_angles(executors: Sequence[AnyExecutor], angles: Sequence[Angles | Non
     ]
 
 
-def _causal_executor(relative: RelativePositions | None, batch: Batch) -> Executor:
+def _causal_executor(relative: RelativePositions | None, batch: Batch, in_cpp: bool = False) -> Executor:
     if relative is None and batch.distances is not None:
         raise ConfigError("A pack with its own distances needs relative positions.")
     if relative is None:
-        return partial(attend, causal=True)
+        return partial(attend, causal=True, in_cpp=in_cpp)
     return partial(attend_relative, relative=relative, positions=batch.places, distances=batch.distances, causal=True)
 
 

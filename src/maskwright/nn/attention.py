@@ -242,6 +242,8 @@ LONG_SCORES = 1 << 22
 # use favors it.
 FUSED_FROM = 256
 FUSED_FROM_HALF = 1024
+# In training without dropout, torch's fused kernel is faster than training.cpp from this length on.
+FUSED_WITHOUT_DROPOUT = 1024
 
 
 def self_attention(x: Tensor) -> Tensor:
@@ -296,6 +298,7 @@ def attend(
     want_weights: bool = False,
     fused: bool | None = None,
     causal: bool = False,
+    in_cpp: bool = False,
 ) -> tuple[Tensor, tuple[Tensor, ...] | None]:
     """Self-attention within each sequence of a pack.
 
@@ -304,12 +307,14 @@ def attend(
         runs: Cover every token once, in order.
         fused: Which implementation; None chooses by length and device.
         causal: No token attends to a later one of its sequence.
+        in_cpp: Whether training.cpp computes it where it can, which has no second derivatives.
 
     Returns context [tokens, hidden] and, if wanted, one weight tensor [heads, length, length] per sequence, in order.
     """
     hidden = qkv.shape[1] // 3
-    is_usual = qkv.requires_grad and not want_weights and fused is None
-    if is_usual and hidden // num_heads in training_kernels.HEAD_SIZES and training_kernels.fits(qkv):
+    is_long = dropout_probability == 0.0 and any(run.length >= FUSED_WITHOUT_DROPOUT for run in runs)
+    has_size = hidden // num_heads in training_kernels.HEAD_SIZES
+    if in_cpp and not want_weights and has_size and not is_long and training_kernels.fits(qkv):
         return training_kernels.attend(qkv, runs, num_heads, dropout_probability, causal), None
     parts: list[tuple[Group | Run, bool]] = []  # with whether it is fused
     for part in _parts(qkv, runs, num_heads, want_weights, fused):

@@ -100,9 +100,11 @@ class RMSNorm(LayerNorm):
 
 def add_and_norm(hidden: Tensor, added: Tensor, norm: LayerNorm, probability: float, training: bool) -> Tensor:
     """Returns norm(hidden + dropout(added)). All float [tokens, size]. probability: of dropout in `training`."""
-    is_plain = type(norm) is LayerNorm and hidden.dim() == 2 and hidden.shape[1] % training_kernels.MULTIPLE == 0
-    if training and is_plain and norm.bias is not None and training_kernels.fits(hidden, added, norm.weight):
-        return training_kernels.add_and_norm(hidden, added, norm.weight, norm.bias, norm.eps, probability)
+    bias, hooks = norm.bias, (norm._forward_hooks, norm._forward_pre_hooks, norm._backward_hooks)
+    fits = hidden.dim() == 2 and hidden.shape == added.shape and hidden.shape[1] % training_kernels.MULTIPLE == 0
+    fits = fits and type(norm) is LayerNorm and not any(hooks)
+    if training and fits and bias is not None and training_kernels.fits(hidden, added, norm.weight, bias):
+        return training_kernels.add_and_norm(hidden, added, norm.weight, bias, norm.eps, probability)
     result: Tensor = norm(hidden + dropout(added, probability, training))
     return result
 

@@ -44,6 +44,8 @@ from .steps import (
     stop_on_signals,
 )
 
+MOST_UNREAD = 5_000  # numbers of a window
+
 
 @dataclass(frozen=True)
 class LoopSettings:
@@ -120,6 +122,8 @@ class Window:
 
     def add(self, outcome: LossSums, tokens: int = 0) -> None:
         self._sums["tokens"] += tokens
+        if len(self._unread) > MOST_UNREAD:
+            _ = self.sums
         for part, count in outcome.counts.items():
             self._sums[f"{part}/count"] += count
             found = {"loss": outcome.losses[part].detach()}
@@ -202,7 +206,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
         while step < settings.steps and not steps.is_done(job):
             before, update = update, _one_step(job, optimizer, steps, settings, step, window)
             step += 1
-            norm = _norm_of(before, update, settings.reads(step) or stop.is_due or bool(run and run.callbacks))
+            norm = _norm_of(before, update, settings.reads(step) or bool(run and run.callbacks))
             clock.add(update.tokens)
             record: dict[str, Any] = {}
             if step % settings.log_every == 0 or step == settings.steps:
@@ -223,6 +227,7 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                     steps.after_evaluation(partial(_evaluate, job, step, settings.steps, run))
                 clock.skip()
             if run is not None and (step % settings.checkpoint_every == 0 or step == settings.steps or stop.is_due):
+                update.check()
                 _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
@@ -262,11 +267,16 @@ class Update:
     explain: Callable[[], TrainingError]
 
     def check(self) -> float:
-        """Waits for the norm of the gradient. Raises TrainingError if it is not finite; the weights are as before."""
+        """Waits for the norm of the gradient. Raises TrainingError if it is not finite; it changed no weight then."""
         norm = float(self.norm())
         if not math.isfinite(norm):
             raise self.explain()
         return norm
+
+
+def is_queued(norm: Tensor) -> bool:
+    """Whether the host can go on before a device has computed this."""
+    return norm.is_cuda
 
 
 def _norm_of(before: Update | None, update: Update, is_wanted: bool) -> float:
@@ -304,7 +314,7 @@ def _one_step(
         return float(nn.utils.get_total_norm([one.grad for one in trained if one.grad is not None]))
 
     update = Update(to_cpu_later(norm), tokens, lambda: steps.explain(step, repeat))
-    if not skip_unless_finite(optimizer, norm):
+    if not (steps.is_alone and is_queued(norm) and skip_unless_finite(optimizer, norm)):
         update.check()
     set_learning_rate(optimizer, _rate(settings, step))
     optimizer.step()

@@ -177,6 +177,8 @@ class StepTimes:
 class LocalSteps:
     """The steps of a single process. rows: the sparse gradients of its tables; times: of the steps."""
 
+    is_alone = True  # several processes agree on an error before they go on
+
     def __init__(self, rows: RowGradients, times: StepTimes | None = None) -> None:
         self.rows, self.times = rows, times or StepTimes(Group())
 
@@ -237,6 +239,8 @@ class LocalSteps:
 
 class SharedSteps(LocalSteps):
     """The steps of one of several processes. module: computes the losses, in a wrapper that adds up gradients."""
+
+    is_alone = False
 
     def __init__(
         self, group: ProcessGroup, stop: StopRequest, times: StepTimes, module: JobModule, wrapped: Any
