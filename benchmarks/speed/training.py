@@ -33,13 +33,16 @@ PRETRAINERS = {
     "transformers Trainer bf16": ("trainer", "bf16"),
     "plain loop bf16, fused AdamW": ("loop", "bf16"),
     "plain loop bf16, compiled": ("loop-compiled", "bf16"),
+    "plain loop fp32, fused AdamW": ("loop", "fp32"),
     "maskwright bf16": ("maskwright", "bf16"),
+    "maskwright fp32": ("maskwright", "fp32"),
 }
 FINETUNERS = {
     "transformers Trainer fp32": "trainer-fp32",
     "transformers Trainer bf16, rows of similar length": "trainer-bf16",
     "plain loop bf16, rows of similar length, fused AdamW": "loop",
     "the same, math attention": "loop-math",
+    "the same, math attention, fp32": "loop-math-fp32",
     "the same, compiled": "loop-compiled",
     "maskwright.TextClassifier.fit": "maskwright",
 }
