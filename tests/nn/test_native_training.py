@@ -209,6 +209,26 @@ def test_outside_of_training_attention_has_second_derivatives():
     assert bool(second.any())
 
 
+@pytest.mark.compatibility(
+    "torch 2.13.0",
+    theirs="A function marked once_differentiable gives second derivatives of 0 for a loss, without an error; also jvp",
+    ours="Functions with a first derivative only raise an error; attention in evaluation mode has all derivatives",
+)
+def test_in_training_a_second_derivative_is_refused_instead_of_zero():
+    qkv = drawn(TOKENS, 3 * 64).requires_grad_()
+    inputs = drawn(3, 64), drawn(3, 64, seed=1), torch.ones(64), torch.zeros(64)
+    normed = training.add_and_norm(*(one.requires_grad_() for one in inputs), 1e-5)
+    for result, source in ((training.attend(qkv, RUNS, 2), qkv), (normed, inputs[0])):
+        with pytest.raises(RuntimeError, match="has no second derivative"):
+            torch.autograd.grad(result.square().sum(), source, create_graph=True)
+    x = drawn(50).requires_grad_()  # dropout is linear: it has one
+    torch.manual_seed(0)
+    y = training.dropout(x, 0.5)
+    (slope,) = torch.autograd.grad(y.pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.sum(), x)
+    torch.testing.assert_close(second, 6 * x.detach() * (y.detach() / x.detach()) ** 3, rtol=1e-4, atol=1e-4)
+
+
 FRESH = """
 import torch
 from maskwright.data.batch import Batch

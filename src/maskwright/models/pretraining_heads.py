@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ..core.config import check
-from ..nn.layers import ACTIVATIONS, Function, LayerNorm, Linear, dropout
+from ..nn.functions import Function, first_derivative_only
+from ..nn.layers import ACTIVATIONS, LayerNorm, Linear, dropout
 from .config import ModelConfig
 
 # -- Chunked cross-entropy over a whole vocabulary: the logits are never stored all at once --------------------------
@@ -130,7 +130,7 @@ class _VocabularyLoss(Function):
         return loss, right, scored
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Scales the gradients by that of the loss, a scalar []."""
         if context.sums is None:

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .layers import Function, Linear, dropout, preserve_generators
+from .functions import Function
+from .layers import Linear, dropout, preserve_generators
 from .native import training as training_kernels
 
 # -- Runs: neighboring sequences of equal length in a pack -----------------------------------------------------------

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .functions import Function
 from .native import training as training_kernels
-
-# -- `torch.autograd.Function` with an annotated `apply`, which torch's lacks ----------------------------------------
-
-
-class Function(torch.autograd.Function):
-    """A function with its own gradient."""
-
-    if TYPE_CHECKING:
-
-        @classmethod
-        def apply(cls, *args: Any, **kwargs: Any) -> Any:
-            """Returns what `forward` returns, recorded for the gradient."""
 
 
 class Linear(nn.Module):

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from .layers import Function, dropout
+from .functions import Function
+from .layers import dropout
 
 # -- Formulas of the recurrent cells: the hidden state after one more token ------------------------------------------
 #

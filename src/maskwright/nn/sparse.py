@@ -26,7 +26,8 @@ from .attention import (
     fused_scaled_dot_product,
     scaled_dot_product,
 )
-from .layers import Function, dropout
+from .functions import Function, first_derivative_only
+from .layers import dropout
 from .positions import RelativePositions, attend_relative
 
 # -- Block patterns: the key blocks of each query block --------------------------------------------------------------
@@ -748,7 +749,7 @@ class _BlockProduct(Function):
         return result
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_derivative_only
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of q, k and v from that of the result, [count, heads, rows, queries, head_dim]."""
         query, key, value, lists, bias, keep, scale, result = context.saved_tensors

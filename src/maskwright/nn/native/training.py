@@ -18,8 +18,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ..functions import Function, first_derivative_only
 from .library import LOCK, address, library, numbers_of_runs, unsuitable
 
 HEAD_SIZES, MULTIPLE = (16, 32, 48, 64), 32  # sizes of a head; of a vector that is normalized
@@ -83,7 +83,7 @@ def attend(
     tokens = sum(run.count * run.length for run in runs)
     if tokens != len(qkv) or qkv.shape[1] % (3 * num_heads):
         raise ValueError(f"runs of {tokens} tokens and {num_heads} heads do not fit qkv of shape {list(qkv.shape)}")
-    context: Tensor = _Attention.apply(qkv.contiguous(), runs, num_heads, dropout_probability, causal)  # type: ignore[no-untyped-call]
+    context: Tensor = _Attention.apply(qkv.contiguous(), runs, num_heads, dropout_probability, causal)
     return context
 
 
@@ -92,13 +92,13 @@ def add_and_norm(
 ) -> Tensor:
     """The layer norm of hidden + dropout(added). Both and the result: float [tokens, size]."""
     vectors = (one.contiguous() for one in (hidden, added, weight, bias))
-    result: Tensor = _AddAndNorm.apply(*vectors, eps, dropout_probability)  # type: ignore[no-untyped-call]
+    result: Tensor = _AddAndNorm.apply(*vectors, eps, dropout_probability)
     return result
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
     """See `nn.layers.dropout`."""
-    result: Tensor = _Dropout.apply(x.contiguous(), probability)  # type: ignore[no-untyped-call]
+    result: Tensor = _Dropout.apply(x, _draws(probability))
     return result
 
 
@@ -115,7 +115,7 @@ def _call(name: str, *arguments: Any) -> Any:
     return getattr(library(), name)(*arguments, ctypes.c_int64(torch.get_num_threads()))
 
 
-class _Attention(torch.autograd.Function):
+class _Attention(Function):
     """Stores qkv, the context and a number for each row of weights."""
 
     @staticmethod
@@ -133,7 +133,7 @@ class _Attention(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """slope: float [tokens, hidden]. Returns that of qkv, [tokens, 3 * hidden]."""
         qkv, result, logs = context.saved_tensors
@@ -150,7 +150,7 @@ def _attend_in_cpp(
         raise MemoryError(f"not enough memory for the attention of {len(qkv):,} tokens")
 
 
-class _AddAndNorm(torch.autograd.Function):
+class _AddAndNorm(Function):
     """Stores the sums, and two numbers for each."""
 
     @staticmethod
@@ -166,7 +166,7 @@ class _AddAndNorm(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """slope: float [tokens, size], as the gradients of hidden and added; those of weight and bias: [size]."""
         sums, stats, weight = context.saved_tensors
@@ -178,26 +178,21 @@ class _AddAndNorm(torch.autograd.Function):
         return for_hidden, for_added, *for_norm.sum(dim=0), None, None
 
 
-class _Dropout(torch.autograd.Function):
+class _Dropout(Function):
     """Stores the seed."""
 
     @staticmethod
-    def forward(context: Any, x: Tensor, probability: float) -> Tensor:
+    def forward(context: Any, x: Tensor, draws: tuple[ctypes.c_uint64, ctypes.c_int64]) -> Tensor:
         """x: any shape [...], as the result."""
-        context.draws = _draws(probability)
-        return _dropped(x, context.draws)
+        context.draws, x = draws, x.contiguous()
+        result = torch.empty_like(x)
+        _call("drop", address(x), address(result), ctypes.c_int64(x.numel()), *draws)
+        return result
 
     @staticmethod
-    @once_differentiable
     def backward(context: Any, slope: Tensor) -> tuple[Tensor, None]:
-        """slope: any shape [...], as the result."""
-        return _dropped(slope.contiguous(), context.draws), None
-
-
-def _dropped(x: Tensor, draws: tuple[ctypes.c_uint64, ctypes.c_int64]) -> Tensor:
-    result = torch.empty_like(x)
-    _call("drop", address(x), address(result), ctypes.c_int64(x.numel()), *draws)
-    return result
+        """The same function of the slope, of any shape [...]."""
+        return _Dropout.apply(slope, context.draws), None
 
 
 # -- Tries it once in each process -----------------------------------------------------------------------------------
