@@ -92,7 +92,8 @@ class PlanConfig:
     )
     utilization: float = option(
         0.3,
-        "Assumed utilization: fraction of the GPUs' peak FLOP/s, without communication.",
+        "Assumed utilization: fraction of the GPUs' peak FLOP/s, without communication. Measured: BERT-base 0.29 to 0.31, "
+        "BERT-large 0.34 (H100, H200).",
         panel=HARDWARE,
         old_flag="--utilisation",  # terms: ok
     )
