@@ -92,8 +92,8 @@ class PlanConfig:
     )
     utilization: float = option(
         0.3,
-        "Assumed utilization: fraction of the GPUs' peak FLOP/s, without communication. Measured: BERT-base 0.29 to 0.31, "
-        "BERT-large 0.34 (H100, H200).",
+        "Assumed utilization: fraction of the GPUs' peak FLOP/s, without communication. Measured on an H100: BERT-base "
+        "0.29, BERT-large 0.34.",
         panel=HARDWARE,
         old_flag="--utilisation",  # terms: ok
     )
