@@ -57,7 +57,7 @@ def test_attention_has_the_numbers_and_the_gradient_of_the_explicit_product(head
     torch.testing.assert_close(ours.grad.double(), wanted.grad, rtol=0, atol=2e-5)
 
 
-def test_dropped_weights_are_the_same_in_both_passes_and_about_as_many_as_asked():
+def test_dropped_weights_are_the_same_in_both_passes_at_the_given_rate():
     heads, size, probability, masks = 2, 64, 0.3, {}
     qkv = drawn(TOKENS, 3, heads, size)
     for run in RUNS:  # what is dropped shows where the values are those of the identity, 64 keys at a time

@@ -153,7 +153,7 @@ def test_an_update_that_is_skipped_changes_neither_weights_nor_moments():
     assert not torch.equal(step(1.0)[0], before[0])
 
 
-def test_an_optimizer_that_cannot_skip_is_not_asked_to():
+def test_an_optimizer_that_cannot_skip_is_checked_at_once():
     parameter = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.AdamW([parameter], lr=1e-3, foreach=True)
     assert not skip_unless_finite(optimizer, torch.tensor(1.0))

@@ -275,7 +275,7 @@ class Update:
 
 
 def is_queued(norm: Tensor) -> bool:
-    """Whether the host can go on before a device has computed this."""
+    """Whether the host can continue before a device has computed this."""
     return norm.is_cuda
 
 

@@ -177,7 +177,7 @@ class StepTimes:
 class LocalSteps:
     """The steps of a single process. rows: the sparse gradients of its tables; times: of the steps."""
 
-    is_alone = True  # several processes agree on an error before they go on
+    is_alone = True  # several processes agree on an error before they continue
 
     def __init__(self, rows: RowGradients, times: StepTimes | None = None) -> None:
         self.rows, self.times = rows, times or StepTimes(Group())
