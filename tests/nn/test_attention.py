@@ -352,10 +352,10 @@ def test_a_processor_keeps_the_runs_and_the_reason_is_said():
     assert "multiples of 8" in varlen.missing(torch.bfloat16, GPU, 20)
     batch = Batch.from_sequences([[5] * length for length in SIZES])
     config = ModelConfig(**SMALL_NETWORK)
-    assert (
-        attending.executors(config, batch, torch.bfloat16, [None] * config.num_hidden_layers, True, None)
-        == [None] * config.num_hidden_layers
-    )
+    plain, depth = [None] * config.num_hidden_layers, config.num_hidden_layers
+    assert attending.executors(config, batch, torch.bfloat16, plain, False, None) == plain
+    trained = attending.executors(config, batch, torch.bfloat16, plain, True, None)
+    assert [one.func for one in trained] == [attend] * depth and all(one.keywords["in_cpp"] for one in trained)
 
 
 def test_a_right_kernel_passes_the_check_and_a_wrong_one_does_not():
