@@ -1,4 +1,4 @@
-"""Focal and contrastive losses, the share of masked tokens, and scores beside their baselines."""
+"""Focal and contrastive losses, the fraction of masked tokens, and scores compared with their baselines."""
 
 import math
 from dataclasses import replace

@@ -328,7 +328,7 @@ class Layer(nn.Module):
     With config.norm "pre", x = x + attention(norm(x)), then x = x + ffn(norm(x)) (Xiong et al. 2020, figure 1).
     index: of its weights, from 0; the first layer may have no attention_norm. relative: relative position vectors, its
     projections of shared ones, or None. compiles: whether the part after attention is compiled in training
-    (train/compiled.py).
+    (train/pretraining/job.py).
     """
 
     def __init__(self, config: ModelConfig, index: int = 0) -> None:

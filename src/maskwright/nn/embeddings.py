@@ -87,7 +87,7 @@ class CharacterWords(nn.Module):
 class Table(nn.Module):
     """Embedding table. weight: [num_rows, size]; row `padding_id` gets no gradient from look-ups.
 
-    sparse_gradient: compute gradients only for rows that were looked up (train/row_gradients.py); spread: factor on the
+    sparse_gradient: compute gradients only for rows that were looked up (train/optimizer.py); spread: factor on the
     standard deviation of the initialization.
     """
 

@@ -32,10 +32,8 @@ def first_derivative_only(backward: Callable[Arguments, Gradients]) -> Callable[
     @wraps(backward)
     def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Gradients:
         if torch.is_grad_enabled():
-            raise RuntimeError(
-                f"{backward.__qualname__.split('.')[0].lstrip('_')} has no second derivative. Compute it in evaluation "
-                "mode; on a CPU, MASKWRIGHT_NATIVE=off in the environment may help."
-            )
+            name = backward.__qualname__.split(".")[0].lstrip("_")
+            raise RuntimeError(f"{name} has no second derivative: compute its gradient without create_graph.")
         return backward(*args, **kwargs)
 
     return checked

@@ -1,4 +1,4 @@
-"""What a loss gives the training loop: summed losses, and scores beside those of trivial baselines; further losses.
+"""What a loss gives the training loop: summed losses, scores compared with those of trivial baselines; further losses.
 
 Both are computed together from the same labels, so a score is comparable with its baseline. Special tokens (end of
 text, sentinels) are trained but not scored: their positions follow from the example format, so predicting them does not

@@ -33,16 +33,7 @@ from .optimizer import ADAM, RowGradients, adamw, set_learning_rate, skip_unless
 from .run import RunFolder
 from .schedules import Schedule, learning_rate, warmup_steps
 from .settings import ReducePrecision
-from .steps import (
-    Clock,
-    LocalSteps,
-    StopRequest,
-    Totals,
-    batch_flops,
-    check_dealt,
-    steps_of,
-    stop_on_signals,
-)
+from .steps import Clock, LocalSteps, StopRequest, Totals, batch_flops, check_dealt, steps_of, stop_on_signals
 
 MOST_UNREAD = 5_000  # numbers of a window
 
@@ -231,7 +222,8 @@ def train(job: Job, settings: LoopSettings, run: RunFolder | None = None, name: 
                 _save(job, optimizer, run, steps, settings, step, window, data)
                 clock.skip()
             _stop_if_requested(stop, run, step, settings.steps)
-        _ = update and update.check()
+        if update is not None:
+            update.check()
         steps.end()
         if summary := steps.times.summary():
             note(summary)

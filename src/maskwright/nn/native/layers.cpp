@@ -182,22 +182,6 @@ static void multiply(const char* x, int rows, const Product& p, int begin, int e
 
 // -- Attention -------------------------------------------------------------------------------------------------------
 
-// Replace scores by e^(scale (score - largest)) and return the inverse of their sum. width: length, rounded up to 16;
-// scores beyond the length become 0.
-static inline float softmax(float* scores, int length, int width, float scale) {
-  __mmask16 tail = length % 16 ? (1 << length % 16) - 1 : 0xffff;
-  V most = _mm512_mask_loadu_ps(set(-INFINITY), tail, scores + width - 16);
-  for (int k = 0; k < width - 16; k += 16) most = _mm512_max_ps(most, _mm512_loadu_ps(scores + k));
-  V high = set(_mm512_reduce_max_ps(most) * scale), total = _mm512_setzero_ps();
-  for (int k = 0; k < width; k += 16) {
-    V e = exponential(_mm512_fmsub_ps(_mm512_loadu_ps(scores + k), set(scale), high));
-    if (k == width - 16) e = _mm512_maskz_mov_ps(tail, e);
-    total = _mm512_add_ps(total, e);
-    _mm512_storeu_ps(scores + k, e);
-  }
-  return 1.0f / _mm512_reduce_add_ps(total);
-}
-
 // Attention of one head of one sequence. qkv: of its first token and head, [length, 3, hidden]; scratch: floats
 // [head_dim + QUERIES, width].
 template <int VECTORS, class Store>
@@ -212,8 +196,8 @@ static void attend(const float* qkv, int64_t hidden, int length, float scale, fl
     int first = length * t / tiles, rows = length * (t + 1) / tiles - first;
     const float* query = qkv + first * stride;
     scores_of(rows, query, stride, scratch, width, HEAD_DIM, scores);
-    float factors[QUERIES];
-    for (int i = 0; i < rows; i++) factors[i] = softmax(scores + i * width, length, width, scale);
+    float factors[QUERIES], high;
+    for (int i = 0; i < rows; i++) factors[i] = 1.0f / softmax(scores + i * width, length, width, scale, high);
     few_rows<VECTORS>(rows, scores, width, qkv + 2 * hidden, stride, length, context, HEAD_DIM);
     for (int i = 0; i < rows; i++)
       for (int d = 0; d < HEAD_DIM; d += 16)
@@ -268,14 +252,8 @@ template <class P>
 static void normalize(const float* x, int rows, int64_t size, const Norm& norm, float eps, float* hidden,
                       const Product* next, char* input) {
   for (int r = 0; r < rows; r++, x += size, hidden += size) {
-    V sum = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
-    for (int64_t k = 0; k < size; k += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + k));
-    V mean = set(_mm512_reduce_add_ps(sum) / size);
-    for (int64_t k = 0; k < size; k += 16) {
-      V d = _mm512_sub_ps(_mm512_loadu_ps(x + k), mean);
-      squares = _mm512_fmadd_ps(d, d, squares);
-    }
-    V by = set(1.0f / std::sqrt(_mm512_reduce_add_ps(squares) / size + eps));
+    const Moments m = moments(x, size, eps);
+    const V mean = set(m.mean), by = set(m.by);
     for (int64_t k = 0; k < size; k += 16) {
       V d = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + k), mean), by);
       V y = _mm512_fmadd_ps(d, _mm512_loadu_ps(norm.weight + k), _mm512_loadu_ps(norm.bias + k));

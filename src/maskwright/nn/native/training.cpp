@@ -26,9 +26,6 @@ struct Dropout {
   }
 };
 
-// The first `count` of 16 elements.
-static inline __mmask16 first(int64_t count) { return count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1; }
-
 // Write x, kept and scaled or 0, to `to`; both of `size` numbers.
 extern "C" void drop(const float* x, float* to, int64_t size, uint64_t seed, int64_t threshold, int64_t threads) {
   const Dropout dropout{seed, (int)threshold};
@@ -82,19 +79,8 @@ static void forward(const Attention& a, const Head& one, float* context, float* 
     const int rows = std::min(QUERIES, one.length - start);
     scores_of(rows, one.qkv + start * stride, stride, scratch, width, HEAD_DIM, scores);
     for (int i = 0; i < rows; i++) {
-      float* row = scores + i * width;
-      const int seen = a.is_causal ? start + i + 1 : one.length;
-      V most = set(-INFINITY), total = _mm512_setzero_ps();
-      for (int k = 0; k < width; k += 16)
-        most = _mm512_mask_max_ps(most, first(seen - k), most, _mm512_loadu_ps(row + k));
-      const float high = _mm512_reduce_max_ps(most) * a.scale;
-      for (int k = 0; k < width; k += 16) {
-        V e = exponential(_mm512_fmsub_ps(_mm512_loadu_ps(row + k), set(a.scale), set(high)));
-        e = _mm512_maskz_mov_ps(first(seen - k), e);
-        total = _mm512_add_ps(total, e);
-        _mm512_storeu_ps(row + k, e);
-      }
-      const float sum = _mm512_reduce_add_ps(total);
+      float *row = scores + i * width, high;
+      const float sum = softmax(row, a.is_causal ? start + i + 1 : one.length, width, a.scale, high);
       one.logs[(start + i) * a.num_heads] = high + std::log(sum);
       const V by = set(a.dropout.factor() / sum);
       for (int k = 0; k < width; k += 32) {
@@ -214,25 +200,18 @@ extern "C" void add_norm(const float* hidden, const float* added, const float* w
 #pragma omp parallel for num_threads(threads) if (rows > 16)
   for (int64_t r = 0; r < rows; r++) {
     const int64_t at = r * size;
-    V total = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
     for (int64_t k = 0; k < size; k += 32) {
       __mmask32 kept = dropout.kept((at + k) / 4);
       for (int64_t i = at + k; i < at + k + 32; i += 16, kept >>= 16) {
         V x = _mm512_maskz_mul_ps((__mmask16)kept, _mm512_loadu_ps(added + i), factor);
-        x = _mm512_add_ps(x, _mm512_loadu_ps(hidden + i));
-        total = _mm512_add_ps(total, x);
-        _mm512_storeu_ps(sums + i, x);
+        _mm512_storeu_ps(sums + i, _mm512_add_ps(x, _mm512_loadu_ps(hidden + i)));
       }
     }
-    const V mean = set(_mm512_reduce_add_ps(total) / size);
-    for (int64_t i = at; i < at + size; i += 16) {
-      V d = _mm512_sub_ps(_mm512_loadu_ps(sums + i), mean);
-      squares = _mm512_fmadd_ps(d, d, squares);
-    }
-    const float by = 1.0f / std::sqrt(_mm512_reduce_add_ps(squares) / size + eps);
-    stats[2 * r] = _mm512_cvtss_f32(mean), stats[2 * r + 1] = by;
+    const Moments m = moments(sums + at, size, eps);
+    const V mean = set(m.mean), by = set(m.by);
+    stats[2 * r] = m.mean, stats[2 * r + 1] = m.by;
     for (int64_t k = 0; k < size; k += 16) {
-      V d = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(sums + at + k), mean), set(by));
+      V d = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(sums + at + k), mean), by);
       _mm512_storeu_ps(result + at + k, _mm512_fmadd_ps(d, _mm512_loadu_ps(weight + k), _mm512_loadu_ps(bias + k)));
     }
   }

@@ -210,9 +210,8 @@ def _attend(qkv: Tensor, runs: Sequence[Any], num_heads: int) -> Tensor:
     """The same context by torch's operators."""
     contexts = []
     for run, part in zip(runs, qkv.split([run.count * run.length for run in runs]), strict=True):
-        query, key, value = part.view(run.count, run.length, 3, num_heads, -1).permute(2, 0, 3, 1, 4).unbind()
-        weights = torch.softmax((query * query.shape[-1] ** -0.5) @ key.mT, dim=-1)
-        contexts.append((weights @ value).transpose(1, 2).reshape(len(part), -1))
+        heads = part.view(run.count, run.length, 3, num_heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        contexts.append(F.scaled_dot_product_attention(*heads).transpose(1, 2).reshape(len(part), -1))
     return torch.cat(contexts)
 
 

@@ -33,6 +33,40 @@ static inline V exponential(V x) {
   return _mm512_scalef_ps(p, n);
 }
 
+// The first `count` of 16 elements.
+static inline __mmask16 first(int64_t count) { return count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1; }
+
+// Replace scores by e^(scale (score - largest)) and return their sum. seen: scores that count, the others become 0;
+// width: of the row, a multiple of 16; high: scale times the largest score.
+static inline float softmax(float* scores, int seen, int width, float scale, float& high) {
+  V most = set(-INFINITY), total = _mm512_setzero_ps();
+  for (int k = 0; k < width; k += 16)
+    most = _mm512_mask_max_ps(most, first(seen - k), most, _mm512_loadu_ps(scores + k));
+  high = _mm512_reduce_max_ps(most) * scale;
+  for (int k = 0; k < width; k += 16) {
+    V e = exponential(_mm512_fmsub_ps(_mm512_loadu_ps(scores + k), set(scale), set(high)));
+    e = _mm512_maskz_mov_ps(first(seen - k), e);
+    total = _mm512_add_ps(total, e);
+    _mm512_storeu_ps(scores + k, e);
+  }
+  return _mm512_reduce_add_ps(total);
+}
+
+// Of the layer norm of a row: the mean, and the inverse standard deviation. size: a multiple of 16.
+struct Moments {
+  float mean, by;
+};
+static inline Moments moments(const float* x, int64_t size, float eps) {
+  V sum = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
+  for (int64_t k = 0; k < size; k += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + k));
+  const float mean = _mm512_reduce_add_ps(sum) / size;
+  for (int64_t k = 0; k < size; k += 16) {
+    V d = _mm512_sub_ps(_mm512_loadu_ps(x + k), set(mean));
+    squares = _mm512_fmadd_ps(d, d, squares);
+  }
+  return {mean, 1.0f / std::sqrt(_mm512_reduce_add_ps(squares) / size + eps)};
+}
+
 // Transpose 16 x 16 numbers; rows after the first `rows` are 0.
 static inline void transpose(const float* from, int64_t stride, int rows, float* to, int64_t to_stride) {
   V r[16], t[16];
