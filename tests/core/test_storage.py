@@ -226,6 +226,25 @@ def test_what_a_living_writer_is_writing_stays(tmp_path: Path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "out.txt"]
 
 
+def test_a_new_file_that_another_thread_replaces_before_it_is_locked_stays_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """One thread takes the new file for a killed writer's and removes it, and a third creates its own of that name."""
+
+    class Raced(storage.FileSystem):
+        def open(self, path: Path, mode: str):
+            handle = super().open(path, mode)
+            if path.name.endswith("-0"):
+                path.unlink()
+                path.touch()
+            return handle
+
+    monkeypatch.setattr(storage, "fs", Raced())
+    storage.write_bytes(tmp_path / "facts.json", b"{}")
+    assert (tmp_path / "facts.json").read_bytes() == b"{}"
+    assert len(list(tmp_path.iterdir())) == 2, "the third one's file stays"
+
+
 def test_an_object_with_a_checksum_is_read_back_or_found_changed(tmp_path: Path):
     value = {"a": [1, 2.5, None], "name": "Zoë \ud800", "b": {"c": True}}
     storage.write_checked_json(tmp_path / "x.json", value)

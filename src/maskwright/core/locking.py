@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from .errors import RunError, StorageError, explain_os_error
 
@@ -96,17 +97,18 @@ def held(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def created(path: Path) -> Iterator[bool]:
-    """Locks a file or folder that this process has just created; yields False if another process removed it first.
+def created(path: Path, handle: IO[bytes] | None = None) -> Iterator[bool]:
+    """Locks what this process has just created, until the block ends; yields False if another process removed it.
 
     `remove_stale` of another process or thread may see it before it is locked, and take it for one of a killed
-    process. On file systems without locks, and on Windows, nothing is locked.
+    process. handle: the open file, which is locked itself: by then the name may be a third one's file; None for a
+    folder. On file systems without locks, and on Windows, nothing is locked.
     """
     if fcntl is None:
         yield True
         return
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.dup(handle.fileno()) if handle else os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         yield False
         return

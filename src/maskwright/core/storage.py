@@ -110,7 +110,7 @@ def open_new(path: Path | str, *, private: bool = False) -> Iterator[IO[bytes]]:
                 handle = fs.open(temporary, "xb")
             except FileExistsError:  # another running process is writing it
                 continue
-            with locking.created(temporary) as is_ours:
+            with locking.created(temporary, handle) as is_ours:
                 if not is_ours:
                     handle.close()
                     continue
