@@ -95,7 +95,7 @@ class Exchange:
         fault: What is wrong with its headers, "" if nothing is.
         is_bulk: Whether it asked to wait for others (x-priority: bulk).
         reason: Why it was rejected, "" if it was not.
-        route: Its route if it was rejected before the routes saw it, "" otherwise.
+        route: Its route, "" if it is left to FastAPI to find it.
         headers: Further headers of the response.
     """
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response
 from torch import Tensor
 
 from ..core.errors import InputError, MaskwrightError
@@ -75,6 +76,7 @@ class Service:
         self.admission = Admission(settings.max_queued_requests, settings.max_queue_seconds, self._queued)
         self.num_active = 0  # requests that the routes compute
         self.routes: frozenset[str] = frozenset()
+        self.endpoints: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] = {}  # by method and path
         self._speeds: dict[int, Speed] = {}  # by id of the model
         self._texts = ThreadPoolExecutor(TEXT_THREADS, thread_name_prefix="maskwright-text")
         self._long_texts = ThreadPoolExecutor(1, thread_name_prefix="maskwright-long-text")
