@@ -72,6 +72,23 @@ def test_a_product_is_exact_but_for_the_rounding(rows, columns, seed, has_bias, 
     torch.testing.assert_close(added, found + exact, rtol=1e-4, atol=1e-3 * (1 + float(exact.abs().max())))
 
 
+@pytest.mark.parametrize(("share", "is_clipped"), [(1e-6, True), (0.1, False)])
+def test_a_few_large_values_are_clipped_where_that_is_nearer(share, is_clipped):
+    x = torch.nn.functional.gelu(torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0)))
+    x.view(-1)[: int(share * x.numel())] = 20.0
+
+    def error(scale, zero):
+        return float((((x / scale).round() + zero).clamp(0, 255).sub(zero) * scale - x).square().sum())
+
+    empty = torch.full((1000,), torch.inf)
+    found = ActivationRange(empty, -empty, torch.zeros(1 << 16, dtype=torch.int64))
+    found.add(x)
+    scale, zero = found.in_one_scale()
+    whole = ActivationRange(x.amin(0), x.amax(0)).in_one_scale()
+    assert (scale * (255 - zero) < 19.9) == is_clipped
+    assert error(scale, zero) < 0.5 * error(*whole) if is_clipped else (scale, zero) == whole
+
+
 @needs_int8
 def test_weights_of_7_bits_never_overflow_16_bits(monkeypatch):
     """What a CPU without VNNI adds up: pairs of products of the largest numbers."""

@@ -3,7 +3,8 @@
 Activations are shifted and scaled per channel, so that outlier channels do not reduce the precision of the others: x_j
 becomes (x_j - middle_j) / (f_j * scale), where f_j = sqrt(range_j / max |weight| of column j) (SmoothQuant, Xiao et al.
 2022, equation 4). The factors f_j move into the weights and the middles into the bias. The output of an activation
-function stays uint8 for the next product, with one scale for all channels.
+function stays uint8 for the next product, with one scale for all channels: the one with the least squared error, at
+which a few large values may be clipped.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ ZERO = 128  # the number of a quantized 0
 # Added to a smaller float32 number, this leaves the nearest integer in the last bits of the sum: torch converts those
 # bits to uint8 in a third of the time that it takes to convert float32.
 TO_INTEGER = 2.0**23
+CLIPS = [1 - step / 50 for step in range(41)]  # shares of the largest value, which are tried as the largest number
 
 
 @dataclass(frozen=True)
@@ -48,26 +50,54 @@ def weight_key(weight: Tensor) -> WeightKey:
 
 @dataclass
 class ActivationRange:
-    """Minimum and maximum of each input channel of a product: float32 [in_size] each."""
+    """Minimum and maximum of each input channel of a product: float32 [in_size] each.
+
+    counts: how often each bfloat16 number occurred, by its bits: int64 [65,536]; None if it is not counted.
+    """
 
     low: Tensor
     high: Tensor
+    counts: Tensor | None = None
 
     def add(self, x: Tensor) -> None:
         """Extend the range to include x: float [tokens, in_size]."""
         low, high = torch.aminmax(x.float(), dim=0)
         self.low, self.high = torch.minimum(self.low, low), torch.maximum(self.high, high)
+        if self.counts is not None:
+            bits = x.to(torch.bfloat16).view(torch.int16).int() & 0xFFFF
+            self.counts += torch.bincount(bits.flatten(), minlength=len(self.counts))
+
+    def in_one_scale(self) -> tuple[float, int]:
+        """Scale and zero point of uint8 numbers for all channels: 0 is exact, and the squared error is the least."""
+        low, high = min(float(self.low.min()), 0.0), max(float(self.high.max()), 0.0)
+        found = [_scale_of(low, high * share) for share in CLIPS]
+        if self.counts is None:
+            return found[0]
+        (bits,) = self.counts.nonzero(as_tuple=True)
+        values, counts = bits.to(torch.int16).view(torch.bfloat16).double(), self.counts[bits].double()
+
+        def error(scale: float, zero: int) -> float:
+            rounded = (((values / scale).round() + zero).clamp(0, 255) - zero) * scale
+            return float((rounded - values).square() @ counts)
+
+        return min(found, key=lambda one: error(*one))
+
+
+def _scale_of(low: float, high: float) -> tuple[float, int]:
+    scale = max((high - low) / 255, 1e-30)
+    return scale, round(-low / scale)
 
 
 class _Recorded(PlainProduct):
     """A float32 product that records the range of its input."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, ranges: dict[WeightKey, ActivationRange]) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, ranges: dict[WeightKey, ActivationRange], counts: bool = False
+    ) -> None:
         super().__init__(weight, bias, torch.float32)
-        size = weight.shape[1]
-        self.range = ranges.setdefault(
-            weight_key(weight), ActivationRange(torch.full((size,), torch.inf), torch.full((size,), -torch.inf))
-        )
+        ends = torch.full((weight.shape[1],), torch.inf)
+        empty = ActivationRange(ends, -ends, torch.zeros(1 << 16, dtype=torch.int64) if counts else None)
+        self.range = ranges.setdefault(weight_key(weight), empty)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Record and multiply. x: float32 [tokens, in_size]; returns [tokens, out_size]."""
@@ -98,7 +128,8 @@ class CalibrationObserver:
 
     def feed_forward(self, ffn: FeedForward) -> Callable[[Tensor, Tensor], Tensor]:
         """See KernelSet."""
-        up, down = self.product(ffn.up.weight, ffn.up.bias), self.product(ffn.down.weight, ffn.down.bias)
+        up = self.product(ffn.up.weight, ffn.up.bias)
+        down = _Recorded(ffn.down.weight, ffn.down.bias, self.ranges, counts=not ffn.gated)
         return lambda x, residual: down.plus(activated(up(x), ffn.act, ffn.gated), residual)
 
 
@@ -152,9 +183,7 @@ def quantize(weight: Tensor, bias: Tensor | None, found: ActivationRange) -> Qua
 def quantize_activated(weight: Tensor, bias: Tensor | None, found: ActivationRange) -> QuantizedWeights:
     """Quantize a product whose input is the output of an activation function, with one scale for all channels."""
     weight = weight.detach().float()
-    low, high = min(float(found.low.min()), 0.0), max(float(found.high.max()), 0.0)
-    scale = max((high - low) / 255, 1e-30)
-    zero = round(-low / scale)
+    scale, zero = found.in_one_scale()
     start = weight.new_zeros(weight.shape[0]) if bias is None else bias.detach().float()
     by, zeros = weight.new_full((weight.shape[1],), 1 / scale), weight.new_full((weight.shape[1],), float(zero))
     return QuantizedWeights.of(weight, start, by, zeros, scale, zero)
