@@ -75,6 +75,24 @@ def test_scored_pairs_are_learned_and_the_folder_makes_sentence_embeddings(tmp_p
     assert "A sentence encoder" in (result.model / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_regression_is_compared_with_the_cosine_similarity_that_a_sentence_encoder_had_before(tmp_path, capsys):
+    """Both texts are read together there, and the new output may be worse than what the model could do already."""
+    encoder = finetune(contrastive(tmp_path, epochs=6))
+    capsys.readouterr()
+    start = {"contrastive": False, "model": encoder.model, "preset": None, "tokenizer": None, "epochs": 1, "lr": 1e-9}
+    worse = finetune(contrastive(tmp_path, **start, output=tmp_path / "worse"))
+    vectors = open_embedder(encoder.model)
+    rows = [line.split("\t") for line in (tmp_path / "scored-dev.tsv").read_text().splitlines()[1:]]
+    first, second = (vectors.vectors([row[side] for row in rows]) for side in (0, 1))
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    wanted = np.corrcoef(cosines, [float(row[2]) for row in rows])[0, 1]
+    assert worse.baseline.baseline == pytest.approx(wanted, abs=1e-4) and worse.baseline.level == "bad"
+    assert "finetune similarity starts" in str(worse.baseline)
+    assert f"pearson {wanted:.4f} by the cosine similarity" in capsys.readouterr().err
+    single = finetune(contrastive(tmp_path, epochs=1, contrastive=False, output=tmp_path / "scratch"))
+    assert single.baseline.predictor == "a constant"
+
+
 def test_pairs_without_scores_learn_to_find_each_other(tmp_path):
     config = contrastive(
         tmp_path, train=pairs(tmp_path / "p.tsv", 64, 3, "pairs"), dev=pairs(tmp_path / "d.tsv", 24, 4, "pairs")

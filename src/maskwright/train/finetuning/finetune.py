@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from ...models.encoder_decoder import EncoderDecoder
 from ...models.model import Model, SentenceSettings, tokenizer_of
 from ...models.presets import preset, special_token_settings
 from ...tasks.base import Evaluation, Task
+from ...tasks.evaluation.metrics import measure
 from ...tasks.examples import Examples
+from ...tasks.sequence import labeled
 from ...tasks.similarity import kind_of, target_of
 from ...tasks.specs import check_content, spec_of
 from ...text.fingerprints import hold_out
@@ -137,13 +140,8 @@ def add_negatives(config: FinetuneConfig, device: torch.device, *parts: list[Row
     if kind_of(train) != "pairs":
         raise InputError(f"{config.train} has no pairs without a score, to which negatives could be added.")
     encoder, name = None, str(config.miner or config.model)
-    if count:
-        model, _ = load_model(name, None)
-        if model.sentence is None:
-            raise InputError(f"{name} is no sentence encoder, so it finds no negatives: pass one as --set miner=MODEL.")
-        compute_in(model, config.precision)
-        pooling = model.sentence.pooling
-        encoder = embedder_of(model.to(device), name, pooling=pooling, max_length=config.max_length)
+    if count and (encoder := sentence_encoder(name, config, device)) is None:
+        raise InputError(f"{name} is no sentence encoder, so it finds no negatives: pass one as --set miner=MODEL.")
     found = [
         with_negatives(rows, count or DRAWN, encoder, config.seed) if is_cross or rows is train else rows
         for rows in parts
@@ -151,6 +149,15 @@ def add_negatives(config: FinetuneConfig, device: torch.device, *parts: list[Row
     how = f"found by {name}" if count else "drawn at random"
     note(f"{len(found[0]) - len(train):,} negatives for {len(train):,} training pairs are {how}.")
     return found
+
+
+def sentence_encoder(name: str, config: FinetuneConfig, device: torch.device) -> TextEncoder | None:
+    """The embeddings of a model as it is; None if it is no sentence encoder."""
+    model, _ = load_model(name, None)
+    if model.sentence is None:
+        return None
+    compute_in(model, config.precision)
+    return embedder_of(model.to(device), name, pooling=model.sentence.pooling, max_length=config.max_length)
 
 
 def with_negatives(rows: Sequence[Row], count: int, encoder: TextEncoder | None, seed: int = 0) -> list[Row]:
@@ -360,6 +367,11 @@ class FinetuningSetup(SeedRunner):
                 f"All tokens of {config.train} are unknown to the model's tokenizer, so there is nothing to learn: "
                 "use a model that was trained on such text."
             )
+        if self.cosine is not None:
+            note(
+                f"dev: {self.task.main_metric} {self.cosine:.4f} by the cosine similarity of the embeddings of "
+                f"{config.model}, before training. For similarity, maskwright finetune similarity starts from it."
+            )
 
     def conclude(self, run: RunFolder, seeds: Sequence[SeedResult]) -> dict[str, Any]:
         """Write the best seed's model, or the average of all, and the report; returns the result of the run."""
@@ -408,7 +420,30 @@ class FinetuningSetup(SeedRunner):
     def compared(self, seeds: Sequence[SeedResult]) -> Compared:
         """The mean score of the seeds compared with the task's trivial baseline."""
         scores = [seed.metrics[self.task.main_metric] for seed in seeds]
-        return Compared.of_task(self.run_data, sum(scores) / len(scores))
+        found = Compared.of_task(self.run_data, sum(scores) / len(scores))
+        if self.cosine is None or self.cosine <= found.baseline:
+            return found
+        predictor = "the cosine similarity before training, where finetune similarity starts"
+        return replace(found, baseline=self.cosine, predictor=predictor, margin=0.0)
+
+    @cached_property
+    def cosine(self) -> float | None:
+        """The main metric of the cosine similarity of two dev texts before training; None if it says nothing.
+
+        It may be better than a regression, which reads both texts together and learns a new output.
+        """
+        rows, metric = self.dev.rows, self.task.main_metric
+        is_regression = self.task.name == "regression" and self.config.encoder is None
+        if not is_regression or self.config.model is None or not rows or not all(row.text_pair for row in rows):
+            return None
+        encoder = sentence_encoder(str(self.config.model), self.config, self.device)
+        if encoder is None or metric not in ("pearson", "spearman"):
+            return None
+        first, second = (
+            unit_vectors(encoder.vectors(texts))
+            for texts in zip(*((row.text, row.text_pair) for row in rows), strict=True)
+        )
+        return measure((metric,), labeled(self.dev).numpy(), (first * second).sum(axis=1))[metric]
 
     @property
     def run_data(self) -> RunData:
