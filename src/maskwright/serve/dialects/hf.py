@@ -443,7 +443,7 @@ async def attention(call: Call, body: AttentionBody) -> Response:
 async def by_task(call: Call, body: AnyRequest) -> Response:
     """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
     model = call.find("tokenize")
-    given = body.model_dump(exclude_none=True)
+    given = {"inputs": body.inputs, **body.model_dump(exclude_none=True)}  # a null is refused below
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
         given |= given.pop("parameters", {})
