@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 os.fsync = lambda descriptor: None  # no test cuts the power, and a busy disk takes 20 ms for each
 settings.register_profile(
     "maskwright", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("maskwright")
+# Values would be drawn from the constants of modules imported so far, which depends on what a worker ran before.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser):

@@ -2,11 +2,14 @@
 
 import ast
 import graphlib
+import importlib
 import re
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from conventions.sources import REPOSITORY, paths
 
@@ -90,3 +93,28 @@ def test_no_file_speaks_of_a_machine():
         if path.exists() and path != REPOSITORY / "tests/conventions/test_sources.py" and not is_stored_run:
             found = re.search(r"(?<![\w.])/(work|root|home|tmp)/\w", path.read_text(encoding="utf-8"))
             assert not found, f"{path.relative_to(REPOSITORY)} names a path of one machine: {found}"
+
+
+@pytest.mark.compatibility(
+    "hypothesis 6.170.15",
+    theirs="derandomize=True draws constants from the modules of the project that are imported so far, so its examples "
+    "differ from run to run under pytest-xdist",
+    ours="the tests draw none, and have the same examples in every run",
+)
+def test_examples_are_the_same_whatever_was_imported(tmp_path, monkeypatch):
+    def drawn():
+        found = []
+
+        @settings(max_examples=200)
+        @given(st.text(max_size=20))
+        def check(text):
+            found.append(text)
+
+        check()
+        return found
+
+    before = drawn()
+    (tmp_path / "other_constants.py").write_text(f"NAMES = {[f'constant {number}' for number in range(40)]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("other_constants")
+    assert drawn() == before

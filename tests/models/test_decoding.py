@@ -1,6 +1,7 @@
 """Laws of decoding: the cache changes nothing, beams find the best, draws follow the seed, texts share steps."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -222,7 +223,9 @@ def test_copies_of_a_text_are_drawn_by_their_own_numbers():
         ({"top_k": 0}, "at least 1"),
         ({"top_p": 0.0}, "above 0"),
         ({"top_p": 1.5}, "at most 1"),
-        ({"repetition_penalty": 0.0}, "above 0"),
+        ({"repetition_penalty": 0.0}, "0.000001 to 1,000,000"),
+        ({"repetition_penalty": 5e-324}, "0.000001 to 1,000,000"),
+        ({"repetition_penalty": math.nan}, "0.000001 to 1,000,000"),
         ({"greedy": True, "top_k": 3}, "remove temperature"),
     ],
 )

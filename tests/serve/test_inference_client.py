@@ -415,8 +415,15 @@ def test_no_answer_is_empty_as_in_pipelines(tmp_path, refusing):
         ),
         ("/models/names", {"inputs": TEXT, "parameters": {"ignore_labels": "O"}}, "parameters.ignore_labels"),
         ("/models/answers", {"inputs": {"question": "a"}}, "context"),
-        *((f"/models/{name}", {"inputs": None}, "inputs") for name in ("names", "topics", "vectors", "reader", "answers", "writer")),
+        *(
+            (f"/models/{name}", {"inputs": None}, "inputs")
+            for name in ("names", "topics", "vectors", "reader", "answers", "writer")
+        ),
         ("/", {"inputs": None}, "inputs"),
+        *(
+            ("/generate", {"inputs": TEXT, "parameters": {name: 5e-324}}, name)
+            for name in ("temperature", "repetition_penalty")
+        ),
         ("/predict", {"inputs": TEXT, "template": "{}"}, "template"),
         ("/predict", {"inputs": TEXT, "labels": ["a", "b"], "raw_scores": True}, "raw_scores"),
         ("/embed", {"inputs": TEXT, "truncation_direction": "left"}, "truncation_direction"),

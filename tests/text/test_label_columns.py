@@ -95,6 +95,8 @@ def test_quoted_tab_separated_files_are_read_as_they_were_written(tmp_path, quot
         ['the 5" pipe', '""'],
         ['"one" and "two"', '"three"'],
         ['"Hello"', "plain"],
+        ['"I came', "fine", 'and left"'],
+        ['"', "fine", "so", '"'],
     ],
 )
 def test_quotes_that_are_text_stay(tmp_path, cells):

@@ -96,14 +96,16 @@ bad_jsonl = st.one_of(
     st.builds(lambda: bad(json.dumps({"text": "x" * LONG, "label": "a"}), None, "bytes; at most")),
 )
 
-good_tsv = st.builds(lambda text, label: Piece(f"{text}\t{label}".encode()), words, bare)
+# A quote that opens a field may close in a later row: of a few bad rows, either reading is right.
+plain = words.filter(lambda text: not text.startswith('"'))
+good_tsv = st.builds(lambda text, label: Piece(f"{text}\t{label}".encode()), plain, bare)
 bad_tsv = st.one_of(
-    st.builds(lambda text: bad(text, None, "has 1 column, not 2"), words),
-    st.builds(lambda text: bad(f"{text}\tb\tc", None, "has 3 columns, not 2"), words),
-    st.builds(lambda text: bad(f"\t{text}", "text", "the text is empty"), words),
-    st.builds(lambda text: bad(f"{text}\t", "label", "the label is missing"), words),
-    st.builds(lambda text: bad(f"{text}\0\tb", None, "NUL"), words),
-    st.builds(lambda text: bad(text.encode() + b"\xc3\tb", None, "is not valid UTF-8"), words),
+    st.builds(lambda text: bad(text, None, "has 1 column, not 2"), plain),
+    st.builds(lambda text: bad(f"{text}\tb\tc", None, "has 3 columns, not 2"), plain),
+    st.builds(lambda text: bad(f"\t{text}", "text", "the text is empty"), plain),
+    st.builds(lambda text: bad(f"{text}\t", "label", "the label is missing"), plain),
+    st.builds(lambda text: bad(f"{text}\0\tb", None, "NUL"), plain),
+    st.builds(lambda text: bad(text.encode() + b"\xc3\tb", None, "is not valid UTF-8"), plain),
     st.builds(lambda: bad("x" * LONG + "\tb", None, "bytes; at most")),
 )
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from ...core.config import check
 
 PART = 64  # scores of a row searched at once
-COLDEST = 1e-6  # minimum temperature: dividing logits by less may overflow
+COLDEST = 1e-6  # minimum temperature and repetition penalty: dividing logits by less may overflow
 HEAD = 1_024  # most probable tokens searched first for the nucleus: sorting the whole vocabulary is slow
 
 
@@ -70,8 +70,8 @@ class Rules:
         check(self.top_k is None or self.top_k >= 1, f"top_k is {self.top_k}; it must be at least 1.")
         check(self.top_p is None or 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0 and at most 1.")
         check(
-            self.repetition_penalty > 0,
-            f"repetition_penalty is {self.repetition_penalty}; it must be above 0, 1 for none.",
+            COLDEST <= self.repetition_penalty <= 1 / COLDEST,
+            f"repetition_penalty is {self.repetition_penalty}; it must be {COLDEST:f} to {1 / COLDEST:,.0f}.",
         )
         drawn = heat != 1 or self.top_k is not None or self.top_p is not None
         check(not (self.greedy and drawn), "greedy does not sample: remove temperature, top_k and top_p.")

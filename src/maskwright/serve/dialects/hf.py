@@ -27,7 +27,7 @@ from ...inference.token_entities import check_ignored, prepare_entities
 from ...inference.translate import TranslationSettings
 from ...inference.zero_shot import TEMPLATE
 from ...inspect.attention import attention as attention_in
-from ...models.decoding.rules import Rules
+from ...models.decoding.rules import COLDEST, Rules
 from ...tasks.examples import rows_of
 from ...tasks.tagging.schemes import OUTSIDE
 from ..request_context import too_large, wrong_value
@@ -145,10 +145,10 @@ class GenerateParameters(Body):
         "Whether tokens are drawn; by default if temperature, top_k or top_p is given, otherwise the "
         "most probable one is taken."
     )
-    temperature: float | None = optional("Divisor of the logits; 1.", gt=0, le=100)
+    temperature: float | None = optional("Divisor of the logits; 1.", ge=COLDEST, le=100)
     top_k: int | None = optional("Draws from that number of tokens.", ge=1)
     top_p: float | None = optional("Draws from tokens of this probability.", gt=0, le=1)
-    repetition_penalty: float | None = optional("Above 1, tokens that were there are less probable.", gt=0, le=10)
+    repetition_penalty: float | None = optional("Above 1, tokens that were there are less probable.", ge=COLDEST, le=10)
     num_return_sequences: int = Field(default=1, ge=1, le=16, description="Continuations of the prompt.")
     seed: int | None = optional("Of what is drawn; another one each time.", ge=0, lt=2**63)
     stop: list[str] | None = optional("Texts that end the continuation.", max_length=4)

@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...inference.generate import Continuation, Generation
-from ...models.decoding.rules import Rules
+from ...models.decoding.rules import COLDEST, Rules
 from ..request_context import wrong_value
 from .routing import Body, Call, Text, Texts, add, as_list, continuations, event_stream, json_response
 from .tei import relevance, vectors_of
@@ -119,7 +119,7 @@ async def completions(call: Call, body: CompletionBody) -> Response:
         raise wrong_value("'n' is above 1, but with temperature 0 all results are equal.", "n")
     seed = time.time_ns() & 0x7FFFFFFF if body.seed is None else body.seed
     top_p = None if body.top_p == 1 or is_greedy else body.top_p
-    rules = Rules(greedy=True) if is_greedy else Rules(temperature=max(body.temperature, 1e-6), top_p=top_p)
+    rules = Rules(greedy=True) if is_greedy else Rules(temperature=max(body.temperature, COLDEST), top_p=top_p)
     settings = Generation(max_new_tokens=body.max_tokens, rules=rules, num_results=body.n, stop=stops, seed=seed)
     head = {
         "id": f"cmpl-{call.exchange.id}",

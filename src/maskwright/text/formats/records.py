@@ -157,6 +157,8 @@ def is_quoted(lines: Sequence[str], width: int) -> bool:
         num_rows += 1
         cells = raw[0].split("\t") if len(raw) == 1 else []
         if len(cells) != width:  # a quoted field contains a line break or a tab
+            if width > 1 and all(line.count("\t") == width - 1 for line in raw if line.strip()):
+                return False  # one quote is in a row and the next in a later one, and all of these rows are complete
             is_telling = True
             continue
         for cell, value in zip(cells, row, strict=True):
