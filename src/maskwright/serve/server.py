@@ -226,11 +226,11 @@ async def _serve(
 ) -> None:
     stopper = Stopper(server, service, asyncio.get_running_loop())
     stopper.install()
-    beside = [asyncio.create_task(one) for one in (_announce(server, service, on_ready), _collect_garbage())]
+    background = [asyncio.create_task(one) for one in (_announce(server, service, on_ready), _collect_garbage())]
     try:
         await server.serve(sockets=[listening])
     finally:
-        for task in beside:
+        for task in background:
             task.cancel()
 
 
