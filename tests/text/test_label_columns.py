@@ -62,7 +62,7 @@ def test_a_first_line_may_name_the_delimiter(tmp_path, first):
     assert [row.text for row in read_table(path).rows] == ["one; two", "three; four"]
 
 
-TEXTS = ["plain", 'He said "no", twice', "two\nlines", "a\ttab", '"all quoted"', "", "x" * 40]
+TEXTS = ["plain", 'He said "no", twice', "two\nlines", "a\ttab", "name\tvalue\nthree", '"all quoted"', "", "x" * 40]
 
 
 @pytest.mark.compatibility(

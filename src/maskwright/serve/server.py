@@ -115,6 +115,8 @@ def run_server(settings: ServeSettings, on_address: Callable[[str], None] = note
     finally:
         listening.close()
         service.close()
+        gc.enable()
+        gc.unfreeze()
     if service.failure is not None:
         raise service.failure
     if service.phase == FAILED:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from traceback import clear_frames
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,7 @@ class Worker:
         try:
             _keep_outputs(pack.items, run_pack(forward, pack.items))
         except Exception as error:
+            clear_frames(error.__traceback__)  # of tensors, which would stay until garbage is collected
             for number in calls:  # each request by itself, so that the one at fault fails alone
                 own = [one for one in pack.items if id(one[0]) == number]
                 try:
@@ -262,6 +264,7 @@ class Worker:
                         raise error
                     _keep_outputs(own, run_pack(forward, own))
                 except Exception as again:
+                    clear_frames(again.__traceback__)
                     failed[number] = again
         seconds = time.monotonic() - start
         finished: list[tuple[Computation, Sequence[Tensor] | Exception]] = []
@@ -274,6 +277,8 @@ class Worker:
         self.on_pack(Done(forward, pack.num_tokens, len(pack.items), seconds))
         for loop in {call.loop for call, _ in finished}:
             _in_loop(loop, _deliver, [one for one in finished if one[0].loop is loop])
+        failed.clear()  # an exception and the frame of this function, which its traceback has, would keep each other
+        finished.clear()
 
     def _step(self) -> None:
         """Runs steps of the streams in turn, until the time slice is over, or each had a turn and a pack waits.

@@ -154,13 +154,12 @@ def is_quoted(lines: Sequence[str], width: int) -> bool:
         width = width or len(row)
         if len(row) != width:
             return False
-        num_rows += 1
         cells = raw[0].split("\t") if len(raw) == 1 else []
         if len(cells) != width:  # a quoted field contains a line break or a tab
-            if width > 1 and all(line.count("\t") == width - 1 for line in raw if line.strip()):
-                return False  # one quote is in a row and the next in a later one, and all of these rows are complete
-            is_telling = True
+            # Or one quote is in a row and the next in a later one: then all of these rows are complete.
+            is_telling = is_telling or width == 1 or any(line.count("\t") != width - 1 for line in raw if line.strip())
             continue
+        num_rows += 1
         for cell, value in zip(cells, row, strict=True):
             if '"' in cell and not _WRAPPED.fullmatch(cell):
                 return False

@@ -384,14 +384,15 @@ class FinetuningSetup(SeedRunner):
         evaluation = self.task.full_evaluation(model, self.dev)
         self.task.tune_threshold(evaluation.logits, self.dev)
         calibration = self._calibrate(evaluation) if self.config.calibrate else None
+        means = statistics(seeds, best)
         result = {
-            **statistics(seeds, best),
+            **means,
             "average": {"loss": evaluation.loss, **evaluation.metrics} if self.config.average_seeds else None,
             "calibration": calibration,
             "final": {"loss": evaluation.loss, **evaluation.metrics},
             "signatures": evaluation.signatures,
             "main_metric": self.task.main_metric,
-            "baseline": self.compared(seeds).to_json(),
+            "baseline": self.compared(means["mean"][self.task.main_metric]).to_json(),
             "dev_from_train": self.data.from_train,
             "mix": None if model.top is None else model.top.mixture(),
             "weights": {"loaded": len(self.loaded.loaded), "new": self.loaded.new, "unused": self.loaded.unused},
@@ -417,10 +418,9 @@ class FinetuningSetup(SeedRunner):
         after = self.task.score(evaluation.logits, self.dev).metrics["ece"]
         return {"temperature": temperature.value, "ece_before": evaluation.metrics["ece"], "ece": after}
 
-    def compared(self, seeds: Sequence[SeedResult]) -> Compared:
-        """The mean score of the seeds compared with the task's trivial baseline."""
-        scores = [seed.metrics[self.task.main_metric] for seed in seeds]
-        found = Compared.of_task(self.run_data, sum(scores) / len(scores))
+    def compared(self, score: float) -> Compared:
+        """A score compared with the task's trivial baseline, or with `cosine`."""
+        found = Compared.of_task(self.run_data, score)
         if self.cosine is None or self.cosine <= found.baseline:
             return found
         predictor = "the cosine similarity before training, where finetune similarity starts"
@@ -437,7 +437,8 @@ class FinetuningSetup(SeedRunner):
         if not is_regression or self.config.model is None or not rows or not all(row.text_pair for row in rows):
             return None
         encoder = sentence_encoder(str(self.config.model), self.config, self.device)
-        if encoder is None or metric not in ("pearson", "spearman"):
+        is_dense = encoder is not None and encoder.declared.kind == "dense"
+        if encoder is None or not is_dense or metric not in ("pearson", "spearman"):
             return None
         first, second = (
             unit_vectors(encoder.vectors(texts))

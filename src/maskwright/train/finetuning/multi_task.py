@@ -151,7 +151,7 @@ class MultiTaskSetup(SeedRunner):
         result = {
             **means,
             "baselines": {
-                name: Compared.of_task(setup.run_data, means["mean"][f"{name}.{setup.task.main_metric}"]).to_json()
+                name: setup.compared(means["mean"][f"{name}.{setup.task.main_metric}"]).to_json()
                 for name, setup in self.setups.items()
             },
             "main_metrics": {name: setup.task.main_metric for name, setup in self.setups.items()},
