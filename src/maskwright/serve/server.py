@@ -91,7 +91,8 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 SPARE_FILES = 64  # open files besides connections
 INTERRUPTED = 130
-GARBAGE_SECONDS = 10.0  # between two collections of garbage
+GARBAGE_SECONDS, MOST_GARBAGE_SECONDS = 10.0, 60.0  # between two collections of garbage: in general, and under load
+FEW_REQUESTS = 100  # whose objects are looked through in two milliseconds
 SWITCH_SECONDS = 0.0005  # a thread that waits for the interpreter, such as the event loop, gets it after this time
 
 
@@ -228,7 +229,7 @@ async def _serve(
 ) -> None:
     stopper = Stopper(server, service, asyncio.get_running_loop())
     stopper.install()
-    background = [asyncio.create_task(one) for one in (_announce(server, service, on_ready), _collect_garbage())]
+    background = [asyncio.create_task(one) for one in (_announce(server, service, on_ready), _collect_garbage(service))]
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -257,10 +258,13 @@ def _forget_lasting_objects() -> None:
     gc.disable()
 
 
-async def _collect_garbage() -> None:
+async def _collect_garbage(service: Service) -> None:
+    last = time.monotonic()
     while True:
         await asyncio.sleep(GARBAGE_SECONDS)
-        gc.collect()
+        if service.num_active <= FEW_REQUESTS or time.monotonic() - last >= MOST_GARBAGE_SECONDS:
+            last = time.monotonic()
+            gc.collect()
 
 
 def _connections(wanted: int) -> int:
