@@ -18,6 +18,8 @@ from maskwright.models.decoding.rules import Rules
 
 pytest.importorskip("orjson", reason="the extra 'serve' is not installed")
 
+from fastapi.routing import APIRoute
+
 from maskwright.serve.dialects import routing
 
 TEXTS = ["the cat sat on the mat .", "dogs chase cats", "Ünïcödé — naïve café 🙂", "a"]
@@ -55,6 +57,18 @@ def test_answers_do_not_depend_on_the_other_requests(served, models):
         asked = pool.map(lambda text: served.post("/embed", {"inputs": text, "normalize": False}).json()[0], texts)
         found = np.array(list(asked))
     assert np.abs(found - expected).max() < CLOSE
+
+
+@pytest.mark.compatibility(
+    "fastapi 0.165.0",
+    theirs="For each request, the routes of an included router are searched twice",
+    ours="A path without a parameter is looked up in a dict",
+)
+def test_a_path_is_found_without_a_search(served, monkeypatch):
+    searched, matches = [], APIRoute.matches
+    monkeypatch.setattr(APIRoute, "matches", lambda self, scope: searched.append(self.path) or matches(self, scope))
+    assert served.post("/embed", {"inputs": TEXTS}).status == 200 and not searched
+    assert served.post("/models/vectors/embed", {"inputs": TEXTS}).status == 200 and searched
 
 
 @pytest.mark.compatibility(

@@ -34,7 +34,7 @@ OF_MODEL = "/models/{name}"
 class Access:
     """ASGI middleware around the routes. It calls those without a parameter itself.
 
-    FastAPI looks through all routes, twice, and for dependencies that none has: a third of what a short text cost the
+    FastAPI looks through all routes, twice, and for dependencies that none has: a fifth of what a short text cost the
     event loop.
     """
 

@@ -92,7 +92,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 SPARE_FILES = 64  # open files besides connections
 INTERRUPTED = 130
 GARBAGE_SECONDS, MOST_GARBAGE_SECONDS = 10.0, 60.0  # between two collections of garbage: in general, and under load
-FEW_REQUESTS = 100  # whose objects are looked through in two milliseconds
+FEW_REQUESTS = 100  # open ones, which are no load
 SWITCH_SECONDS = 0.0005  # a thread that waits for the interpreter, such as the event loop, gets it after this time
 
 

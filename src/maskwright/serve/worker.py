@@ -117,7 +117,7 @@ class Stream:
 
 
 SLICE_SECONDS = 0.02  # for steps of streams between two packs
-PER_TURN = 8  # results that the event loop delivers at once: about two milliseconds
+PER_TURN = 8  # results that the event loop delivers at once
 HUNG_SECONDS = 60.0  # a pack or a step that takes longer counts as a hung worker
 
 
@@ -339,8 +339,8 @@ def _deliver(finished: Sequence[tuple[Computation, Sequence[Tensor] | Exception]
             call.done.set_exception(result)
         else:
             call.done.set_result(result)
-    if finished[PER_TURN:]:
-        asyncio.get_running_loop().call_soon(_deliver, finished[PER_TURN:])
+    if rest := finished[PER_TURN:]:
+        asyncio.get_running_loop().call_soon(_deliver, rest)
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *values: Any) -> None:

@@ -154,7 +154,7 @@ class GenerateParameters(Body):
     stop: list[str] | None = optional("Texts that end the continuation.", max_length=4)
     return_full_text: bool | None = optional("Whether the prompt comes first; false.")
     details: bool | None = optional("Only with stream, whose last event has them.")
-    adapter_id: Annotated[Any, Unsupported("serve the adapter as a model of its own")] = None
+    adapter_id: Annotated[Any, Unsupported("serve the adapter as a separate model")] = None
     best_of: Annotated[Any, Unsupported("use num_return_sequences", 1)] = None
     decoder_input_details: Annotated[Any, Unsupported("/tokenize gives the tokens of a prompt", False)] = None
     frequency_penalty: Annotated[Any, Unsupported("use repetition_penalty", 0, 0.0)] = None
@@ -251,7 +251,7 @@ class ZeroShotBody(PipelineBody):
 
 
 class VectorsBody(EmbedBody):
-    """Parameters of feature_extraction, which the client sends beside the inputs: a text or a list."""
+    """Parameters of feature_extraction, which the client sends along with the inputs: a text or a list."""
 
     options: Options | None = None
     normalize: bool | None = Field(  # type: ignore[assignment]  # wider than that of /embed
@@ -443,7 +443,7 @@ async def attention(call: Call, body: AttentionBody) -> Response:
 async def by_task(call: Call, body: AnyRequest) -> Response:
     """Answers by what is asked, as far as it shows, and else by the kind of the model, in the form of the task."""
     model = call.find("tokenize")
-    given = {"inputs": body.inputs, **body.model_dump(exclude_none=True)}  # a null is refused below
+    given = {"inputs": body.inputs, **body.model_dump(exclude_none=True)}  # a null is rejected below
     kind, answering = _route_of(model, given)
     if kind is VectorsBody:  # older clients send them as parameters
         given |= given.pop("parameters", {})

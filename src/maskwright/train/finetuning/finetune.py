@@ -97,7 +97,7 @@ def read_data(config: FinetuneConfig) -> LabeledData:
 def _table(
     config: FinetuneConfig, cls: type[Task], path: Path, target: Path | None = None, like: FoundRows | None = None
 ) -> FoundRows:
-    """like: the training rows, if their form is that of the dev rows as well."""
+    """like: the training rows, if their form is that of the dev examples as well."""
     spec = spec_of(config.task_name)
     own = {name: getattr(config, name) for name in spec.read_settings}
     if target is None and not config.columns:
@@ -434,11 +434,11 @@ class FinetuningSetup(SeedRunner):
         """
         rows, metric = self.dev.rows, self.task.main_metric
         is_regression = self.task.name == "regression" and self.config.encoder is None
-        if not is_regression or self.config.model is None or not rows or not all(row.text_pair for row in rows):
+        are_pairs = bool(rows) and all(row.text_pair for row in rows)
+        if not (is_regression and are_pairs and metric in ("pearson", "spearman")) or self.config.model is None:
             return None
         encoder = sentence_encoder(str(self.config.model), self.config, self.device)
-        is_dense = encoder is not None and encoder.declared.kind == "dense"
-        if encoder is None or not is_dense or metric not in ("pearson", "spearman"):
+        if encoder is None or encoder.declared.kind != "dense":
             return None
         first, second = (
             unit_vectors(encoder.vectors(texts))
